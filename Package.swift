@@ -1,0 +1,44 @@
+// swift-tools-version:6.2
+import PackageDescription
+
+let strict: [SwiftSetting] = [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
+
+let package = Package(
+  name: "docsfs",
+  products: [
+    .executable(name: "docsfs", targets: ["docsfs"]),
+    .library(name: "StorageErrors", targets: ["StorageErrors"]),
+  ],
+  targets: [
+    .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
+    .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+    .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+    .target(name: "CLinux"),
+
+    .target(name: "StorageErrors", swiftSettings: strict),
+    .target(name: "Faults", dependencies: ["StorageErrors"], swiftSettings: strict),
+    .target(
+      name: "Containers", dependencies: ["Faults", "StorageErrors", "CLinux"],
+      swiftSettings: strict),
+    .target(
+      name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CCrypto", "CLinux"],
+      swiftSettings: strict),
+    .target(name: "FuseBridge", dependencies: ["DocsEngine", "CFuse"], swiftSettings: strict),
+    .executableTarget(
+      name: "docsfs", dependencies: ["FuseBridge", "DocsEngine", "Containers", "CLinux"],
+      swiftSettings: strict),
+
+    .target(
+      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "CLinux"],
+      path: "Tests/TestSupport", swiftSettings: strict),
+    .testTarget(
+      name: "StorageErrorsTests", dependencies: ["StorageErrors"], swiftSettings: strict),
+    .testTarget(
+      name: "ContainersTests", dependencies: ["Containers", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
+      exclude: ["Samples"], swiftSettings: strict),
+    .testTarget(
+      name: "MountedTests", dependencies: ["TestSupport", "docsfs"], swiftSettings: strict),
+  ]
+)

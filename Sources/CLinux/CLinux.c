@@ -1,0 +1,84 @@
+#define _GNU_SOURCE
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/openat2.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+int lx_open_beneath(int dirfd, const char *path, int flags, mode_t mode) {
+  struct open_how how = {
+      .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
+      .mode = (flags & (O_CREAT | __O_TMPFILE)) ? mode : 0,
+      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+  };
+  return (int)syscall(SYS_openat2, dirfd, path, &how, sizeof how);
+}
+
+int lx_open(const char *path, int flags, mode_t mode) { return open(path, flags | O_CLOEXEC, mode); }
+
+int lx_openat(int dirfd, const char *path, int flags, mode_t mode) {
+  return openat(dirfd, path, flags | O_CLOEXEC, mode);
+}
+
+int lx_renameat2(int from, const char *a, int to, const char *b, unsigned flags) {
+  return renameat2(from, a, to, b, flags);
+}
+
+int lx_file_handle(int dirfd, const char *name, int flags, unsigned char *out) {
+  union {
+    struct file_handle h;
+    char room[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+  } u;
+  int mount_id = 0;
+  u.h.handle_bytes = MAX_HANDLE_SZ;
+  if (name_to_handle_at(dirfd, name, &u.h, &mount_id, flags) != 0) return -1;
+  memcpy(out, &u.h.handle_type, 4);
+  memcpy(out + 4, u.h.f_handle, u.h.handle_bytes);
+  return (int)(4 + u.h.handle_bytes);
+}
+
+int lx_clone(int to, int from) { return ioctl(to, FICLONE, from); }
+
+ssize_t lx_copy_file_range(int from, off_t *a, int to, off_t *b, size_t n) {
+  return copy_file_range(from, a, to, b, n, 0);
+}
+
+int lx_fallocate(int fd, int mode, off_t offset, off_t length) { return fallocate(fd, mode, offset, length); }
+int lx_syncfs(int fd) { return syncfs(fd); }
+int lx_lock_file(int fd) { return flock(fd, LOCK_EX | LOCK_NB); }
+int lx_gettid(void) { return (int)syscall(SYS_gettid); }
+int lx_umount(const char *path, int lazy) { return umount2(path, lazy ? MNT_DETACH : 0); }
+void lx_thread_name(const char *name) { prctl(PR_SET_NAME, name); }
+
+int lx_unix_address(struct sockaddr_un *a, int dirfd, const char *name) {
+  memset(a, 0, sizeof *a);
+  a->sun_family = AF_UNIX;
+  int n = snprintf(a->sun_path, sizeof a->sun_path, "/proc/self/fd/%d/%s", dirfd, name);
+  return n > 0 && (size_t)n < sizeof a->sun_path ? 0 : -1;
+}
+
+int lx_bind(int s, const struct sockaddr_un *a) { return bind(s, (const struct sockaddr *)a, sizeof *a); }
+int lx_connect(int s, const struct sockaddr_un *a) { return connect(s, (const struct sockaddr *)a, sizeof *a); }
+
+int lx_peer(int s, uid_t *uid, pid_t *pid) {
+  struct ucred c;
+  socklen_t n = sizeof c;
+  if (getsockopt(s, SOL_SOCKET, SO_PEERCRED, &c, &n) != 0) return -1;
+  *uid = c.uid;
+  *pid = c.pid;
+  return 0;
+}
+
+void lx_argp_error(const struct argp_state *s, const char *text) { argp_error(s, "%s", text); }

@@ -1,0 +1,82 @@
+// Linux calls that plain Glibc hides behind _GNU_SOURCE, or whose macros and variadics Swift cannot import.
+// Each returns what its call returns, and leaves errno as that call does. Descriptors are opened O_CLOEXEC.
+//
+// No _GNU_SOURCE here: its other layout of common structs would clash with Swift's Glibc module.
+#pragma once
+#include <argp.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  LX_O_PATH = 010000000,
+  LX_O_DIRECT = 040000,
+  LX_O_TMPFILE = 020000000 | 0200000,
+  LX_AT_EMPTY_PATH = 0x1000,
+  LX_SEEK_DATA = 3,
+  LX_SEEK_HOLE = 4,
+  LX_RENAME_NOREPLACE = 1,
+  LX_RENAME_EXCHANGE = 2,
+  LX_FALLOC_KEEP_SIZE = 1,
+  LX_FALLOC_PUNCH_HOLE = 2,
+  LX_FALLOC_COLLAPSE_RANGE = 8,
+  LX_FALLOC_ZERO_RANGE = 16,
+  LX_FALLOC_INSERT_RANGE = 32,
+};
+
+/// openat2(2) below `dirfd`: neither `..` nor any symlink is followed, so no name can leave the tree.
+int lx_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
+int lx_open(const char *path, int flags, mode_t mode);
+int lx_openat(int dirfd, const char *path, int flags, mode_t mode);
+int lx_renameat2(int from, const char *a, int to, const char *b, unsigned flags);
+
+/// The file handle of `name` below `dirfd` into `out` (room for 136 bytes: 4 of type, then the handle).
+/// Its length, or -1. `flags` as name_to_handle_at(2) takes them.
+int lx_file_handle(int dirfd, const char *name, int flags, unsigned char *out);
+
+/// ioctl FICLONE: `to` shares all blocks of `from`, where the file system can.
+int lx_clone(int to, int from);
+ssize_t lx_copy_file_range(int from, off_t *a, int to, off_t *b, size_t n);
+int lx_fallocate(int fd, int mode, off_t offset, off_t length);
+int lx_syncfs(int fd);
+/// flock(2), exclusive, without waiting.
+int lx_lock_file(int fd);
+int lx_gettid(void);
+/// umount2(2), with MNT_DETACH if `lazy`.
+int lx_umount(const char *path, int lazy);
+/// prctl(PR_SET_NAME) of the calling thread; 15 bytes at most are kept.
+void lx_thread_name(const char *name);
+
+static inline int lx_is_dir(mode_t m) { return S_ISDIR(m); }
+static inline int lx_is_reg(mode_t m) { return S_ISREG(m); }
+static inline int lx_is_lnk(mode_t m) { return S_ISLNK(m); }
+
+/// A path of any length as a Unix socket's address, through /proc/self/fd; -1 if even that is too long.
+int lx_unix_address(struct sockaddr_un *a, int dirfd, const char *name);
+int lx_bind(int s, const struct sockaddr_un *a);
+int lx_connect(int s, const struct sockaddr_un *a);
+int lx_peer(int s, uid_t *uid, pid_t *pid);
+
+/// argp_error(3) without its varargs.
+void lx_argp_error(const struct argp_state *s, const char *text);
