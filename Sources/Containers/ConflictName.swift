@@ -28,9 +28,12 @@ package enum ConflictName {
     return text.isEmpty ? "localhost" : String(String(String.UnicodeScalarView(text)).prefix(63))
   }
 
-  /// The ending with its dot: after the last dot, unless it is a hidden name's only one or is no ending by its length.
+  /// The ending with its dot: after the last dot, unless it is a hidden name's only one or is no ending by
+  /// its length.
   private static func split(_ name: [UInt8], isFolder: Bool) -> (stem: [UInt8], ending: [UInt8]) {
-    guard !isFolder, let dot = name.lastIndex(of: 0x2e), dot > 0, name.count - dot <= 33 else { return (name, []) }
+    guard !isFolder, let dot = name.lastIndex(of: 0x2e), dot > 0, name.count - dot <= 33 else {
+      return (name, [])
+    }
     return (Array(name[..<dot]), Array(name[dot...]))
   }
 

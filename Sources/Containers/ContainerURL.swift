@@ -3,8 +3,8 @@ import Glibc
 
 /// Where a container is: what `--container` takes.
 ///
-/// `PATH` (any path, taken literally, `?` and `%` too) or `dir:PATH[?latency=80ms&rate=20MiB]` (percent-decoded).
-/// `s3://…` and `webdav+https://…` are recognised and refused.
+/// `PATH` (any path, taken literally, `?` and `%` too) or `dir:PATH[?latency=80ms&rate=20MiB]`
+/// (percent-decoded). `s3://…` and `webdav+https://…` are recognised and refused.
 package struct ContainerURL: Sendable, Equatable {
   /// Absolute, or relative where the working directory is gone; without `.` and doubled slashes.
   package let path: [UInt8]
@@ -42,7 +42,8 @@ package struct ContainerURL: Sendable, Equatable {
     let parts = rest.split(separator: 0x3f, maxSplits: 1, omittingEmptySubsequences: false)
     let encoded = parts.first ?? []
     guard !encoded.isEmpty, let path = percentDecoded(encoded), !path.contains(0) else {
-      throw .usage("\(String(decoding: whole, as: UTF8.self)): no path; the form is dir:PATH[?latency=80ms&rate=20MiB]")
+      throw .usage(
+        "\(String(decoding: whole, as: UTF8.self)): no path; the form is dir:PATH[?latency=80ms&rate=20MiB]")
     }
     self.init(path: path)
     guard parts.count == 2 else { return }
@@ -63,15 +64,17 @@ package struct ContainerURL: Sendable, Equatable {
         throw .usage("rate=\(value): not a rate; write it like 512KiB or 20MiB/s")
       }
       self.rate = rate
-    default: throw .usage("unknown option \(pair[0]) of a dir: container" + didYouMean(pair[0], ["latency", "rate"]))
+    default:
+      throw .usage(
+        "unknown option \(pair[0]) of a dir: container" + didYouMean(pair[0], ["latency", "rate"]))
     }
   }
 
   /// The same container's URL whatever its options are: what a state directory is named after.
   package var canonical: String { "dir:" + percentEncoded(path) }
 
-  /// The container, which need not be reachable now. `createIfMissing` makes the folder and those above it: for the
-  /// default container alone; for any other a missing folder is a disk that is not mounted.
+  /// The container, which need not be reachable now. `createIfMissing` makes the folder and those above it:
+  /// for the default container alone; for any other a missing folder is a disk that is not mounted.
   package func open(createIfMissing: Bool = false) throws(ContainerURLError) -> any Container {
     if createIfMissing { try makeFolders() }
     let container = DirectoryContainer(path: path)
@@ -82,7 +85,9 @@ package struct ContainerURL: Sendable, Equatable {
   private func makeFolders() throws(ContainerURLError) {
     for end in path.indices.dropFirst() where path[end] == 0x2f { mkdir(cName(Array(path[..<end])), 0o700) }
     var status = stat()
-    if mkdir(cName(path), 0o700) == 0 || (stat(cName(path), &status) == 0 && lx_is_dir(status.st_mode) != 0) { return }
+    if mkdir(cName(path), 0o700) == 0 || (stat(cName(path), &status) == 0 && lx_is_dir(status.st_mode) != 0) {
+      return
+    }
     throw .unavailable("cannot make the folder \(String(decoding: path, as: UTF8.self)): \(message(errno))")
   }
 
@@ -101,11 +106,13 @@ package struct ContainerURL: Sendable, Equatable {
 
   private static func unknown(_ scheme: String) -> String {
     let known = ["dir", "s3", "webdav+https", "webdav+http"]
-    return "unknown kind of container \(scheme):" + didYouMean(scheme, known) + "; a path with a colon is written ./\(scheme):…"
+    return "unknown kind of container \(scheme):" + didYouMean(scheme, known)
+      + "; a path with a colon is written ./\(scheme):…"
   }
 }
 
-/// One line for people, and the exit code: 64 for a URL that is wrong, 69 for a container that is not to be had.
+/// One line for people, and the exit code: 64 for a URL that is wrong, 69 for a container that is not to be
+/// had.
 package struct ContainerURLError: Error, Sendable, Equatable, CustomStringConvertible {
   package let exitCode: Int32
   package let message: String
@@ -129,7 +136,9 @@ private func percentDecoded(_ text: ArraySlice<UInt8>) -> [UInt8]? {
       continue
     }
     let digits = String(decoding: rest.prefix(2), as: UTF8.self)
-    guard digits.utf8.count == 2, digits.first != "+", let value = UInt8(digits, radix: 16) else { return nil }
+    guard digits.utf8.count == 2, digits.first != "+", let value = UInt8(digits, radix: 16) else {
+      return nil
+    }
     decoded.append(value)
     rest.removeFirst(2)
   }
@@ -139,7 +148,8 @@ private func percentDecoded(_ text: ArraySlice<UInt8>) -> [UInt8]? {
 private func percentEncoded(_ path: [UInt8]) -> String {
   path.reduce(into: "") { text, byte in
     let isPlain =
-      (0x30...0x39).contains(byte) || (0x61...0x7a).contains(byte | 0x20) || [0x2f, 0x2e, 0x2d, 0x5f, 0x7e].contains(byte)
+      (0x30...0x39).contains(byte) || (0x61...0x7a).contains(byte | 0x20)
+      || [0x2f, 0x2e, 0x2d, 0x5f, 0x7e].contains(byte)
     text += isPlain ? String(UnicodeScalar(byte)) : "%" + hex([byte])
   }
 }

@@ -47,7 +47,9 @@ package enum Quantity {
   /// A number without sign or exponent, and what follows it.
   private static func split(_ text: String) -> (number: Double, unit: String)? {
     let digits = text.prefix { ("0"..."9").contains($0) || $0 == "." }
-    guard digits.first != ".", digits.last != ".", let number = Double(digits), number.isFinite else { return nil }
+    guard digits.first != ".", digits.last != ".", let number = Double(digits), number.isFinite else {
+      return nil
+    }
     return (number, String(text.dropFirst(digits.count)))
   }
 

@@ -1,8 +1,8 @@
 import CLinux
 import Glibc
 
-/// A container that answers as slowly as one across a network: each call costs `latency`, and all transfers together
-/// share `rate`. Sleeps end when the call is cancelled or past its deadline.
+/// A container that answers as slowly as one across a network: each call costs `latency`, and all transfers
+/// together share `rate`. Sleeps end when the call is cancelled or past its deadline.
 package final class ThrottledContainer: Container {
   private let base: any Container
   private let pace: Guarded<Pace>

@@ -2,8 +2,8 @@ import CLinux
 import Glibc
 import StorageErrors
 
-/// A place in `displaced/` for what is taken from its name, with a note beside it that tells the next process what it
-/// is, should this one die: "1:ours:base:path".
+/// A place in `displaced/` for what is taken from its name, with a note beside it that tells the next process
+/// what it is, should this one die: "1:ours:base:path".
 struct Aside: Sendable {
   let text: String
   let path: ContainerPath
@@ -49,8 +49,8 @@ struct AsideNote: Equatable {
 }
 
 extension DirectoryContainer {
-  /// Reserves a place, with its note. A symlink holds the note where there are any: it is made whole in one step,
-  /// and no later step of the same journal can outlive it.
+  /// Reserves a place, with its note. A symlink holds the note where there are any: it is made whole in one
+  /// step, and no later step of the same journal can outlive it.
   func makeAside(_ note: AsideNote, _ hidden: borrowing Hidden) throws(ContainerError) -> Aside {
     let aside = Aside(text: freshName(), path: note.path)
     try on("take aside", note.path) { () throws(Errno) in
@@ -74,7 +74,9 @@ extension DirectoryContainer {
     }
   }
 
-  func lookAside(_ aside: Aside, _ hidden: borrowing Hidden, _ root: borrowing Root) throws(ContainerError) -> Found? {
+  func lookAside(_ aside: Aside, _ hidden: borrowing Hidden, _ root: borrowing Root) throws(ContainerError)
+    -> Found?
+  {
     guard let name = try? ItemName(aside.text) else { return nil }
     return try look(at: ContainerPath([name]), in: hidden.displaced, root, "look aside for")
   }
@@ -89,7 +91,9 @@ extension DirectoryContainer {
   }
 
   /// Moves the entry at `aside.path` aside.
-  func take(_ aside: Aside, from folder: borrowing Descriptor, _ hidden: borrowing Hidden) throws(ContainerError) {
+  func take(_ aside: Aside, from folder: borrowing Descriptor, _ hidden: borrowing Hidden)
+    throws(ContainerError)
+  {
     do throws(Errno) {
       try move(from: folder, cName(aside.path.last?.bytes ?? []), to: hidden.displaced, aside.name)
     } catch {
@@ -99,7 +103,9 @@ extension DirectoryContainer {
   }
 
   /// Brings what lies aside back to its name; if that is taken by now, beside it under a conflict's name.
-  func putBack(_ aside: Aside, to folder: borrowing Descriptor, _ hidden: borrowing Hidden, _ root: borrowing Root)
+  func putBack(
+    _ aside: Aside, to folder: borrowing Descriptor, _ hidden: borrowing Hidden, _ root: borrowing Root
+  )
     throws(ContainerError)
   {
     do throws(Errno) {
@@ -111,8 +117,8 @@ extension DirectoryContainer {
     }
   }
 
-  /// Gives what lies aside a conflict's name in `folder`. If that is impossible it stays where it is, with its note,
-  /// and is dealt with when the container is identified again.
+  /// Gives what lies aside a conflict's name in `folder`. If that is impossible it stays where it is, with
+  /// its note, and is dealt with when the container is identified again.
   func keepAsConflict(
     _ aside: Aside, _ folder: borrowing Descriptor, _ hidden: borrowing Hidden, _ root: borrowing Root
   ) throws(ContainerError) {
@@ -126,7 +132,7 @@ extension DirectoryContainer {
         unlinkat(hidden.displaced.fd, aside.noteName, 0)
         try folder.syncNames()
         return
-      } catch where error == .EEXIST {
+      } catch  where error == .EEXIST {
         continue
       } catch {
         known.withLock { $0.isTidy = false }

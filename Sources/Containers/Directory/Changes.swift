@@ -28,19 +28,24 @@ extension DirectoryContainer {
 
   private func make(
     _ what: String, _ path: ContainerPath, _ attributes: RemoteAttributes, _ call: CallContext,
-    _ create: (borrowing Descriptor, [CChar]) throws(Errno) -> Void, undo: (borrowing Descriptor, [CChar]) -> Void
+    _ create: (borrowing Descriptor, [CChar]) throws(Errno) -> Void,
+    undo: (borrowing Descriptor, [CChar]) -> Void
   ) throws(ContainerError) -> RemoteItem {
     try perform(what, path, call) { root throws(ContainerError) in
       let name = cName(try requireName(what, path).bytes)
       let folder = try root.folder(path.parent, what)
       try on(what, path) { () throws(Errno) in try create(folder, name) }
       do throws(ContainerError) {
-        guard let new = try look(at: path, in: folder, root, what) else { throw ContainerError(.ENOENT, what, path) }
+        guard let new = try look(at: path, in: folder, root, what) else {
+          throw ContainerError(.ENOENT, what, path)
+        }
         try on(what, path) { () throws(Errno) in
           try write(attributes, to: new.descriptor, kind: new.state.kind, mode: new.state.mode)
           try folder.syncNames()
         }
-        guard let done = try look(at: path, in: folder, root, what) else { throw ContainerError(.ENOENT, what, path) }
+        guard let done = try look(at: path, in: folder, root, what) else {
+          throw ContainerError(.ENOENT, what, path)
+        }
         return done.item
       } catch {
         undo(folder, name)
@@ -60,7 +65,9 @@ extension DirectoryContainer {
       guard let found = try look(at: path, in: folder, root, "rename") else {
         throw ContainerError(.ENOENT, "rename", path)
       }
-      if let version, found.state.version != version { throw changed("rename", path, "it has another version by now") }
+      if let version, found.state.version != version {
+        throw changed("rename", path, "it has another version by now")
+      }
       do throws(Errno) {
         try move(from: folder, name, to: newFolder, cName(newName.bytes))
       } catch {
@@ -69,7 +76,8 @@ extension DirectoryContainer {
       guard let moved = try look(at: target, in: newFolder, root, "rename") else {
         // Somebody has taken it from there already: the next listing tells.
         return RemoteItem(
-          found.state, name: newName, xattrs: found.item.attributes.xattrs, version: found.state.unknownVersion)
+          found.state, name: newName, xattrs: found.item.attributes.xattrs,
+          version: found.state.unknownVersion)
       }
       if let version, !moved.state.hasContent(of: version) {
         return try moveBack(path, target, folder, newFolder, root)
@@ -109,7 +117,9 @@ extension DirectoryContainer {
         throw ContainerError(.ENOENT, "remove", path)
       }
       guard found.state.kind == kind else { throw changed("remove", path, "something else is there") }
-      if let version, found.state.version != version { throw changed("remove", path, "it has another version by now") }
+      if let version, found.state.version != version {
+        throw changed("remove", path, "it has another version by now")
+      }
       if kind == .folder {
         try on("remove", path) { () throws(Errno) in try check(unlinkat(folder.fd, name, AT_REMOVEDIR)) }
       } else {
@@ -128,15 +138,18 @@ extension DirectoryContainer {
       let what = "set the attributes of"
       try refuseHidden(what, path, .notRepresentable)
       let folder = try root.folder(path.parent, what)
-      guard let found = try look(at: path, in: folder, root, what) else { throw ContainerError(.ENOENT, what, path) }
+      guard let found = try look(at: path, in: folder, root, what) else {
+        throw ContainerError(.ENOENT, what, path)
+      }
       return try on(what, path) { () throws(Errno) in
         try apply(attributes, to: found, version, root)
       }.get(changed(what, path, "it has another version by now"))
     }
   }
 
-  /// nil when `version` is not there. An edit in place at the same time must not be taken for the caller's change:
-  /// nobody can begin one here, and with somebody at it already the version returned is one that nobody sees.
+  /// nil when `version` is not there. An edit in place at the same time must not be taken for the caller's
+  /// change: nobody can begin one here, and with somebody at it already the version returned is one that
+  /// nobody sees.
   private func apply(
     _ attributes: RemoteAttributes, to found: borrowing Found, _ version: Version?, _ root: borrowing Root
   ) throws(Errno) -> RemoteItem? {

@@ -29,7 +29,8 @@ struct Descriptor: ~Copyable, Sendable {
     return try Descriptor(fd)
   }
 
-  /// Makes the names in this folder safe against power loss. A folder that may not be read cannot be asked to.
+  /// Makes the names in this folder safe against power loss. A folder that may not be read cannot be asked
+  /// to.
   func syncNames() throws(Errno) {
     let flags = O_RDONLY | O_DIRECTORY
     let open = lx_openat(fd, ".", flags, 0)
@@ -56,8 +57,11 @@ func freshName() -> String {
   return String(repeating: "0", count: 16 - text.count) + text
 }
 
-/// Opens the folder `names` below `folder`, following no symlink. Longer paths than the kernel takes go in parts.
-func openFolder(_ names: [ItemName], below folder: borrowing Descriptor, flags: Int32) throws(Errno) -> Descriptor {
+/// Opens the folder `names` below `folder`, following no symlink. Longer paths than the kernel takes go in
+/// parts.
+func openFolder(_ names: [ItemName], below folder: borrowing Descriptor, flags: Int32) throws(Errno)
+  -> Descriptor
+{
   var at = try Descriptor(lx_openat(folder.fd, ".", names.isEmpty ? flags : folderPath, 0))
   var rest = names[...]
   while !rest.isEmpty {

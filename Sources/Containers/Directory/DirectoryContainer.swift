@@ -5,9 +5,9 @@ import StorageErrors
 /// A container that is a folder: items are plain files at plain paths, and whoever else edits that folder is
 /// another device. Where the file system tells, a change feed tells what they do.
 ///
-/// Nothing is held open between calls, so that a disk can be unmounted; each call opens the root by its path and
-/// makes sure that it is the one that was identified. No symlink below the root is ever followed, and nothing but
-/// regular files is opened. `/proc` must be mounted.
+/// Nothing is held open between calls, so that a disk can be unmounted; each call opens the root by its path
+/// and makes sure that it is the one that was identified. No symlink below the root is ever followed, and
+/// nothing but regular files is opened. `/proc` must be mounted.
 ///
 /// A published change costs two fsyncs, of the file and of its folder: when the call returns, it is safe.
 package final class DirectoryContainer: Container {
@@ -69,7 +69,7 @@ package final class DirectoryContainer: Container {
       do throws(ContainerError) {
         let folder = try root.folder(path.parent, "look at")
         if let found = try look(at: path, in: folder, root, "look at")?.item { return found }
-      } catch where error.code == .notFound {}
+      } catch  where error.code == .notFound {}
       try confirm(root)
       return nil
     }
@@ -98,10 +98,13 @@ package final class DirectoryContainer: Container {
   package func quota(_ call: CallContext) throws(ContainerError) -> Quota? {
     try perform("ask for the room of", .root, call) { root throws(ContainerError) in
       var status = statvfs()
-      try on("ask for the room of", .root) { () throws(Errno) in try check(fstatvfs(root.descriptor.fd, &status)) }
+      try on("ask for the room of", .root) { () throws(Errno) in
+        try check(fstatvfs(root.descriptor.fd, &status))
+      }
       let unit = UInt64(status.f_frsize)
       return Quota(
-        total: Int64(clamping: UInt64(status.f_blocks) &* unit), free: Int64(clamping: UInt64(status.f_bavail) &* unit)
+        total: Int64(clamping: UInt64(status.f_blocks) &* unit),
+        free: Int64(clamping: UInt64(status.f_bavail) &* unit)
       )
     }
   }
@@ -116,9 +119,9 @@ package final class DirectoryContainer: Container {
 extension DirectoryContainer {
   private static let pieceSize = 256 << 10
 
-  /// A version is told apart by times that may be a clock tick coarse (before Linux 6.13): a change within the tick
-  /// of the one before may show the same version. So content is read only when its last change is a tick old:
-  /// whatever shares its stamp has happened by then.
+  /// A version is told apart by times that may be a clock tick coarse (before Linux 6.13): a change within
+  /// the tick of the one before may show the same version. So content is read only when its last change is a
+  /// tick old: whatever shares its stamp has happened by then.
   private func settle(_ state: FileState, _ call: CallContext, _ path: ContainerPath) throws(ContainerError) {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)

@@ -3,9 +3,11 @@ import Glibc
 import StorageErrors
 
 extension ContainerError {
-  /// What a failed call on a folder's file system means for a container. The one place where an errno is judged.
+  /// What a failed call on a folder's file system means for a container. The one place where an errno is
+  /// judged.
   ///
-  /// ELOOP is "not found": a folder on the way was replaced by a symlink, which is not a folder of the container.
+  /// ELOOP is "not found": a folder on the way was replaced by a symlink, which is not a folder of the
+  /// container.
   init(_ errno: Errno, _ what: String, _ path: ContainerPath) {
     let code: Code =
       switch errno.rawValue {
@@ -25,7 +27,8 @@ extension ContainerError {
 
 /// Runs `body`; its errno becomes the container's error: "cannot `what` `path`: why".
 @discardableResult
-func on<R: ~Copyable>(_ what: String, _ path: ContainerPath, _ body: () throws(Errno) -> R) throws(ContainerError)
+func on<R: ~Copyable>(_ what: String, _ path: ContainerPath, _ body: () throws(Errno) -> R)
+  throws(ContainerError)
   -> R
 {
   do throws(Errno) {

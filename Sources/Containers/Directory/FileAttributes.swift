@@ -19,7 +19,8 @@ func readXattrs(_ item: borrowing Descriptor) throws(Errno) -> [[UInt8]: [UInt8]
   return found
 }
 
-/// Asks with growing room. Empty where there are none, or where one has gone meanwhile; nil when permission lacks.
+/// Asks with growing room. Empty where there are none, or where one has gone meanwhile; nil when permission
+/// lacks.
 private func wholeAttribute(_ ask: (UnsafeMutableRawPointer?, Int) -> Int) throws(Errno) -> [UInt8]? {
   var size = 512
   while true {
@@ -39,7 +40,8 @@ private func wholeAttribute(_ ask: (UnsafeMutableRawPointer?, Int) -> Int) throw
   }
 }
 
-/// Makes the `user.` attributes of an open item those of `wanted`. A file system without any is left as it is.
+/// Makes the `user.` attributes of an open item those of `wanted`. A file system without any is left as it
+/// is.
 func writeXattrs(_ item: borrowing Descriptor, _ wanted: [[UInt8]: [UInt8]]) throws(Errno) {
   let present = try readXattrs(item) ?? [:]
   if present == wanted { return }
@@ -70,8 +72,9 @@ func writeModified(_ item: borrowing Descriptor, _ time: Timestamp?) throws(Errn
   try check(utimensat(item.fd, "", times, Int32(LX_AT_EMPTY_PATH)))
 }
 
-/// Sets `attributes`, the present mode being `mode`. The owner of a write-protected file may set its mode but not its
-/// attributes: it is made writable for that moment. mtime comes last, as nothing may move it on again.
+/// Sets `attributes`, the present mode being `mode`. The owner of a write-protected file may set its mode but
+/// not its attributes: it is made writable for that moment. mtime comes last, as nothing may move it on
+/// again.
 func write(_ attributes: RemoteAttributes, to item: borrowing Descriptor, kind: ItemKind, mode: UInt32)
   throws(Errno)
 {

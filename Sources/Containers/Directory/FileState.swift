@@ -4,10 +4,11 @@ import StorageErrors
 
 /// What one look at an item told: kind, identity and what its version is made of.
 ///
-/// **Version.** A file's is its handle, size, mtime and ctime. The handle tells a replaced file from the one before;
-/// size and mtime tell edits in place; ctime those that set mtime back (`rsync -t`, `touch -r`), as no program can
-/// set ctime. The price: chmod, link and rename make a new version of the same bytes. A folder's version is its
-/// identity alone, as its entries have versions of their own; a symlink's is identity and target.
+/// **Version.** A file's is its handle, size, mtime and ctime. The handle tells a replaced file from the one
+/// before; size and mtime tell edits in place; ctime those that set mtime back (`rsync -t`, `touch -r`), as
+/// no program can set ctime. The price: chmod, link and rename make a new version of the same bytes. A
+/// folder's version is its identity alone, as its entries have versions of their own; a symlink's is identity
+/// and target.
 struct FileState: Equatable {
   var kind: ItemKind
   var identity: [UInt8]
@@ -38,9 +39,11 @@ struct FileState: Equatable {
     if kind == .symlink { target = try readTarget(item) }
   }
 
-  /// The file handle; where the file system has none, the inode number. A device other than the root's is part of
-  /// it (a file system mounted inside the container); the root's is not, as it may be another after a reboot.
-  private static func identity(of item: borrowing Descriptor, _ status: stat, rootDevice: UInt64) throws(Errno)
+  /// The file handle; where the file system has none, the inode number. A device other than the root's is
+  /// part of it (a file system mounted inside the container); the root's is not, as it may be another after a
+  /// reboot.
+  private static func identity(of item: borrowing Descriptor, _ status: stat, rootDevice: UInt64)
+    throws(Errno)
     -> [UInt8]
   {
     var handle = [UInt8](repeating: 0, count: 136)
@@ -68,10 +71,11 @@ struct FileState: Equatable {
     }
   }
 
-  /// Whether this is the item of `version`, with its content, although a rename may have given it another ctime.
+  /// Whether this is the item of `version`, with its content, although a rename may have given it another
+  /// ctime.
   ///
-  /// Together with a look at the full version just before the rename, and with nobody who has it open for writing
-  /// afterwards, this proves that nothing but `version` is held.
+  /// Together with a look at the full version just before the rename, and with nobody who has it open for
+  /// writing afterwards, this proves that nothing but `version` is held.
   func hasContent(of version: Version) -> Bool {
     let mine = self.version.bytes
     guard kind == .file else { return mine == version.bytes }
@@ -87,7 +91,8 @@ struct FileState: Equatable {
     return state.version
   }
 
-  /// What the engine knows it by. Not for a file with two names: these are two items, whose names are not renames.
+  /// What the engine knows it by. Not for a file with two names: these are two items, whose names are not
+  /// renames.
   var remoteIdentity: RemoteIdentity? {
     kind == .file && links > 1 ? nil : RemoteIdentity(identity)
   }
@@ -144,6 +149,7 @@ func nanoseconds(_ time: timespec) -> Int64 {
 extension timespec {
   init(nanoseconds: Int64) {
     let (seconds, rest) = nanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
-    self.init(tv_sec: Int(rest < 0 ? seconds - 1 : seconds), tv_nsec: Int(rest < 0 ? rest + 1_000_000_000 : rest))
+    self.init(
+      tv_sec: Int(rest < 0 ? seconds - 1 : seconds), tv_nsec: Int(rest < 0 ? rest + 1_000_000_000 : rest))
   }
 }

@@ -4,8 +4,9 @@ import StorageErrors
 
 /// Tells what others do to a folder, through inotify(7): one watch per watched folder.
 ///
-/// Events of 50 ms are gathered into one call of the handler. A watch sticks to the folder, not to its path: a folder
-/// that was renamed or removed is dropped, with a hint for its parent, and must be watched again where it is now.
+/// Events of 50 ms are gathered into one call of the handler. A watch sticks to the folder, not to its path:
+/// a folder that was renamed or removed is dropped, with a hint for its parent, and must be watched again
+/// where it is now.
 final class InotifyFeed: ChangeFeed {
   private let container: DirectoryContainer
   private let handler: @Sendable ([ChangeHint]) -> Void
@@ -46,7 +47,9 @@ final class InotifyFeed: ChangeFeed {
   }
 
   func watch(_ folder: ContainerPath) -> Bool {
-    guard let root = try? container.openRoot(), let open = try? root.folder(folder, "watch") else { return false }
+    guard let root = try? container.openRoot(), let open = try? root.folder(folder, "watch") else {
+      return false
+    }
     var status = stat()
     guard fstat(open.fd, &status) == 0 else { return false }
     let mark = RootMark(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
@@ -156,7 +159,9 @@ final class InotifyFeed: ChangeFeed {
     }
   }
 
-  private func hint(for path: ContainerPath) -> ChangeHint { ChangeHint(folder: path.parent, name: path.last) }
+  private func hint(for path: ContainerPath) -> ChangeHint {
+    ChangeHint(folder: path.parent, name: path.last)
+  }
 
   /// Forgets the watches at and below `path` that lead elsewhere by now; one that was set anew since stays.
   private func dropMoved(under path: ContainerPath) {
@@ -173,7 +178,9 @@ final class InotifyFeed: ChangeFeed {
   }
 
   private func isAtItsPath(_ watch: Watch) -> Bool {
-    guard let root = try? container.openRoot(), let folder = try? root.folder(watch.path, "watch") else { return false }
+    guard let root = try? container.openRoot(), let folder = try? root.folder(watch.path, "watch") else {
+      return false
+    }
     var status = stat()
     guard fstat(folder.fd, &status) == 0 else { return false }
     return watch.mark == RootMark(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
@@ -183,7 +190,8 @@ final class InotifyFeed: ChangeFeed {
 private let gathering: UInt64 = 50_000_000
 private let selfMask = UInt32(IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT)
 private let mask = UInt32(
-  IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB | IN_DELETE_SELF
+  IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB
+    | IN_DELETE_SELF
     | IN_MOVE_SELF | IN_ONLYDIR)
 
 /// Hints without doubles; many names of one folder become one hint to list it.

@@ -20,11 +20,14 @@ func look(
   }
 }
 
-private func found(_ name: ItemName?, in folder: borrowing Descriptor, _ root: borrowing Root) throws(Errno) -> Found? {
+private func found(_ name: ItemName?, in folder: borrowing Descriptor, _ root: borrowing Root) throws(Errno)
+  -> Found?
+{
   guard let descriptor = try folder.entry(name.map { cName($0.bytes) } ?? cName([0x2e])) else { return nil }
   guard let state = try FileState(of: descriptor, rootDevice: root.device) else { return nil }
   let xattrs = state.kind == .symlink ? nil : try readXattrs(descriptor)
-  return Found(descriptor: descriptor, state: state, item: RemoteItem(state, name: name ?? .root, xattrs: xattrs))
+  return Found(
+    descriptor: descriptor, state: state, item: RemoteItem(state, name: name ?? .root, xattrs: xattrs))
 }
 
 extension RemoteItem {
@@ -33,7 +36,8 @@ extension RemoteItem {
       name: name, kind: state.kind, size: state.size, version: version ?? state.version,
       identity: state.remoteIdentity,
       attributes: RemoteAttributes(
-        mode: state.kind == .symlink ? nil : state.mode, mtime: Timestamp(nanoseconds: state.modified), xattrs: xattrs),
+        mode: state.kind == .symlink ? nil : state.mode, mtime: Timestamp(nanoseconds: state.modified),
+        xattrs: xattrs),
       target: state.target)
   }
 }
@@ -55,7 +59,9 @@ struct Listing {
     hasMoved = try Listing.stamp(folder, path) != before
   }
 
-  private static func stamp(_ folder: borrowing Descriptor, _ path: ContainerPath) throws(ContainerError) -> [Int64] {
+  private static func stamp(_ folder: borrowing Descriptor, _ path: ContainerPath) throws(ContainerError)
+    -> [Int64]
+  {
     var status = stat()
     try on("list", path) { () throws(Errno) in try check(fstat(folder.fd, &status)) }
     return [nanoseconds(status.st_mtim), nanoseconds(status.st_ctim)]

@@ -16,15 +16,16 @@ extension DirectoryContainer {
     } else if isReadOnly {
       id = derivedID(root)
     } else {
-      throw ContainerError(.identityMissing, "\(url) has no marker .docsfs-container/id: is it the right disk?")
+      throw ContainerError(
+        .identityMissing, "\(url) has no marker .docsfs-container/id: is it the right disk?")
     }
     let isTidy = adopt(root.mark, marker?.mark, id)
     if !isTidy, !isReadOnly, create || marker != nil { tidy(root, call) }
     return id
   }
 
-  /// From now on calls work on this root. One that carries another id is adopted only when none was known: the
-  /// caller compares, and items of one container are never taken for another's.
+  /// From now on calls work on this root. One that carries another id is adopted only when none was known:
+  /// the caller compares, and items of one container are never taken for another's.
   private func adopt(_ root: RootMark, _ marker: MarkerMark?, _ id: ContainerID) -> Bool {
     known.withLock { known in
       guard known.id == nil || known.id == id else { return true }
@@ -36,8 +37,8 @@ extension DirectoryContainer {
     }
   }
 
-  /// The id of a container that cannot hold a marker: from its URL and its root's inode number, which tells the
-  /// disk's root from the folder it is mounted on. The device number may change from boot to boot.
+  /// The id of a container that cannot hold a marker: from its URL and its root's inode number, which tells
+  /// the disk's root from the folder it is mounted on. The device number may change from boot to boot.
   private func derivedID(_ root: borrowing Root) -> ContainerID {
     let text = hex(digest(Array(url.utf8) + bytes(root.mark.inode)))
     return ContainerID(text) ?? .random()
@@ -47,8 +48,12 @@ extension DirectoryContainer {
   func requireMarker(_ mark: MarkerMark, _ root: borrowing Root) throws(ContainerError) {
     var status = stat()
     let path = cName(hiddenName.bytes + Array("/id".utf8))
-    if fstatat(root.descriptor.fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0, MarkerMark(status) == mark { return }
-    guard let marker = try readMarker(root) else { throw unreachable("its marker .docsfs-container/id is gone") }
+    if fstatat(root.descriptor.fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0, MarkerMark(status) == mark {
+      return
+    }
+    guard let marker = try readMarker(root) else {
+      throw unreachable("its marker .docsfs-container/id is gone")
+    }
     try known.withLock { known throws(ContainerError) in
       guard known.id == marker.id else { throw unreachable("it is another container now") }
       known.marker = marker.mark
@@ -56,10 +61,13 @@ extension DirectoryContainer {
   }
 
   /// nil when there is none, or, in a folder that others own, none that may be read.
-  private func readMarker(_ root: borrowing Root) throws(ContainerError) -> (id: ContainerID, mark: MarkerMark)? {
+  private func readMarker(_ root: borrowing Root) throws(ContainerError) -> (
+    id: ContainerID, mark: MarkerMark
+  )? {
     do throws(Errno) {
       let path = cName(hiddenName.bytes + Array("/id".utf8))
-      let file = try Descriptor(lx_open_beneath(root.descriptor.fd, path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0))
+      let file = try Descriptor(
+        lx_open_beneath(root.descriptor.fd, path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0))
       var status = stat()
       try check(fstat(file.fd, &status))
       var room = [UInt8](repeating: 0, count: 64)
@@ -75,18 +83,21 @@ extension DirectoryContainer {
   }
 
   /// Writes a marker that is either whole or not there; if another process is quicker, its marker counts.
-  private func makeMarker(_ root: borrowing Root) throws(ContainerError) -> (id: ContainerID, mark: MarkerMark)? {
+  private func makeMarker(_ root: borrowing Root) throws(ContainerError) -> (
+    id: ContainerID, mark: MarkerMark
+  )? {
     let hidden = try openHidden(root)
     try on("write the marker of", .root) { () throws(Errno) in
       let name = cName(Array(freshName().utf8))
-      let file = try Descriptor(lx_openat(hidden.staging.fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600))
+      let file = try Descriptor(
+        lx_openat(hidden.staging.fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600))
       defer { unlinkat(hidden.staging.fd, name, 0) }
       let text = Array((ContainerID.random().text + "\n").utf8)
       guard try check(write(file.fd, text, text.count)) == text.count else { throw .ENOSPC }
       try check(fsync(file.fd))
       do throws(Errno) {
         try move(from: hidden.staging, name, to: hidden.folder, cName(Array("id".utf8)))
-      } catch where error == .EEXIST {}
+      } catch  where error == .EEXIST {}
       try hidden.folder.syncNames()
       try root.descriptor.syncNames()
     }

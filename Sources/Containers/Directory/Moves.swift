@@ -3,8 +3,11 @@ import Glibc
 import StorageErrors
 
 extension DirectoryContainer {
-  /// Moves an entry to a name that must be free: EEXIST otherwise, also where the file system has no such call.
-  func move(from: borrowing Descriptor, _ name: [CChar], to: borrowing Descriptor, _ newName: [CChar]) throws(Errno) {
+  /// Moves an entry to a name that must be free: EEXIST otherwise, also where the file system has no such
+  /// call.
+  func move(from: borrowing Descriptor, _ name: [CChar], to: borrowing Descriptor, _ newName: [CChar])
+    throws(Errno)
+  {
     if abilities.refusesToReplace {
       if lx_renameat2(from.fd, name, to.fd, newName, UInt32(LX_RENAME_NOREPLACE)) == 0 { return }
       guard errno == EINVAL || errno == ENOSYS else { throw .current }
@@ -20,7 +23,9 @@ extension DirectoryContainer {
   }
 
   /// Exchanges two entries in one step. EINVAL where the file system cannot.
-  func exchange(_ a: borrowing Descriptor, _ name: [CChar], _ b: borrowing Descriptor, _ other: [CChar]) throws(Errno) {
+  func exchange(_ a: borrowing Descriptor, _ name: [CChar], _ b: borrowing Descriptor, _ other: [CChar])
+    throws(Errno)
+  {
     guard abilities.exchanges else { throw .EINVAL }
     if lx_renameat2(a.fd, name, b.fd, other, UInt32(LX_RENAME_EXCHANGE)) == 0 { return }
     throw errno == ENOSYS ? .EINVAL : .current

@@ -32,12 +32,13 @@ extension DirectoryContainer {
       case .absent: try add(staged, at: path, folder, hidden)
       case .version(let version): try replace(version, by: staged, at: path, folder, hidden, root)
       }
-      return RemoteItem(staged.state, name: name, xattrs: staged.xattrs, version: versionNow(of: staged, root))
+      return RemoteItem(
+        staged.state, name: name, xattrs: staged.xattrs, version: versionNow(of: staged, root))
     }
   }
 
-  /// The version that others see from now on; if somebody has edited it already, one that nobody sees, so that the
-  /// edit is not taken for what was published.
+  /// The version that others see from now on; if somebody has edited it already, one that nobody sees, so
+  /// that the edit is not taken for what was published.
   private func versionNow(of staged: borrowing Staged, _ root: borrowing Root) -> Version {
     guard let state = try? FileState(of: staged.file, rootDevice: root.device),
       state.hasContent(of: staged.state.version)
@@ -76,7 +77,8 @@ extension DirectoryContainer {
   }
 
   private func add(
-    _ staged: borrowing Staged, at path: ContainerPath, _ folder: borrowing Descriptor, _ hidden: borrowing Hidden
+    _ staged: borrowing Staged, at path: ContainerPath, _ folder: borrowing Descriptor,
+    _ hidden: borrowing Hidden
   ) throws(ContainerError) {
     try on("publish", path) { () throws(Errno) in
       try move(from: hidden.staging, staged.name, to: folder, cName(path.last?.bytes ?? []))
@@ -95,7 +97,8 @@ struct RemoteItemBase {
 
 extension DirectoryContainer {
   private func stage(
-    _ source: any UploadSource, _ attributes: RemoteAttributes, over base: RemoteItemBase?, at path: ContainerPath,
+    _ source: any UploadSource, _ attributes: RemoteAttributes, over base: RemoteItemBase?,
+    at path: ContainerPath,
     _ hidden: borrowing Hidden, _ root: borrowing Root, _ call: CallContext
   ) throws(ContainerError) -> Staged {
     let name = cName(Array(freshName().utf8))
@@ -127,7 +130,9 @@ extension DirectoryContainer {
         throw ContainerError(.cancelled, "did not publish \(path): it became shorter meanwhile")
       }
       let piece = UnsafeRawBufferPointer(rebasing: room[..<count])
-      if !isZero(piece) { try on("write", path) { () throws(Errno) in try writeAll(file, piece, at: offset) } }
+      if !isZero(piece) {
+        try on("write", path) { () throws(Errno) in try writeAll(file, piece, at: offset) }
+      }
       offset += Int64(count)
     }
     // Zeros were left out: the file is as sparse as it can be.
@@ -136,7 +141,8 @@ extension DirectoryContainer {
 
   /// Gives the file its attributes and makes it safe; mtime comes last, as a write would move it.
   private func finish(
-    _ file: borrowing Descriptor, _ attributes: RemoteAttributes, over base: RemoteItemBase?, _ path: ContainerPath,
+    _ file: borrowing Descriptor, _ attributes: RemoteAttributes, over base: RemoteItemBase?,
+    _ path: ContainerPath,
     _ root: borrowing Root
   ) throws(ContainerError) -> FileState {
     try on("write", path) { () throws(Errno) in
@@ -159,7 +165,9 @@ private func isZero(_ bytes: UnsafeRawBufferPointer) -> Bool {
   return bytes[0] == 0 && memcmp(start, start + 1, bytes.count - 1) == 0
 }
 
-private func writeAll(_ file: borrowing Descriptor, _ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(Errno) {
+private func writeAll(_ file: borrowing Descriptor, _ bytes: UnsafeRawBufferPointer, at offset: Int64)
+  throws(Errno)
+{
   var done = 0
   while done < bytes.count {
     let count = pwrite(file.fd, bytes.baseAddress.map { $0 + done }, bytes.count - done, off_t(offset) + done)

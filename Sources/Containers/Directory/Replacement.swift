@@ -4,11 +4,12 @@ import StorageErrors
 
 // How a file takes another's place, and nothing is lost.
 //
-// The new file is exchanged with whatever is at the name, in one step; then what came out is looked at. It is removed
-// if it is proven to be the base: the same file (handle), size and mtime, seen with the same ctime just before, and
-// nobody has it open for writing. (ctime itself cannot be compared afterwards: the exchange changes it.) Whatever
-// else came out is exchanged back. If the name was taken anew meanwhile, what came out is kept beside it as a
-// conflict. The folder is synced before the proof: whoever was just about to open the base for writing has by then.
+// The new file is exchanged with whatever is at the name, in one step; then what came out is looked at. It is
+// removed if it is proven to be the base: the same file (handle), size and mtime, seen with the same ctime
+// just before, and nobody has it open for writing. (ctime itself cannot be compared afterwards: the exchange
+// changes it.) Whatever else came out is exchanged back. If the name was taken anew meanwhile, what came out
+// is kept beside it as a conflict. The folder is synced before the proof: whoever was just about to open the
+// base for writing has by then.
 //
 // What this cannot see: an edit between look and exchange that keeps size and sets mtime back.
 
@@ -40,21 +41,26 @@ extension DirectoryContainer {
     try on("replace", path) { () throws(Errno) in try syncing.get() }
   }
 
-  /// `.preconditionFailed` unless `version` is at `path`; EBUSY, to be tried again, while somebody writes to it.
+  /// `.preconditionFailed` unless `version` is at `path`; EBUSY, to be tried again, while somebody writes to
+  /// it.
   func requireQuiet(
-    _ version: Version?, at path: ContainerPath, _ folder: borrowing Descriptor, _ root: borrowing Root, _ what: String
+    _ version: Version?, at path: ContainerPath, _ folder: borrowing Descriptor, _ root: borrowing Root,
+    _ what: String
   ) throws(ContainerError) {
-    guard let found = try look(at: path, in: folder, root, what) else { throw changed(what, path, "it is gone") }
+    guard let found = try look(at: path, in: folder, root, what) else {
+      throw changed(what, path, "it is gone")
+    }
     guard let version else { return }
     guard found.state.version == version else { throw changed(what, path, "it has another version by now") }
     if isBeingWritten(found) {
       throw ContainerError(
-        .system(.EBUSY), "cannot \(what) \(path): another program has it open for writing; trying again later")
+        .system(.EBUSY), "cannot \(what) \(path): another program has it open for writing; trying again later"
+      )
     }
   }
 
-  /// Undoes an exchange: what lies aside returns to its name. If what was at the name is not ours any more, that goes
-  /// back there, as the newest, and what lies aside is kept beside it.
+  /// Undoes an exchange: what lies aside returns to its name. If what was at the name is not ours any more,
+  /// that goes back there, as the newest, and what lies aside is kept beside it.
   private func giveBack(
     _ aside: Aside, _ staged: borrowing Staged, _ path: ContainerPath, _ folder: borrowing Descriptor,
     _ hidden: borrowing Hidden, _ root: borrowing Root
@@ -75,8 +81,8 @@ extension DirectoryContainer {
     try on("give back", path) { () throws(Errno) in try folder.syncNames() }
   }
 
-  /// For file systems without an exchange: the base is moved aside and looked at, then the new file takes the name.
-  /// For a moment nothing is there. `ours` holds the new file.
+  /// For file systems without an exchange: the base is moved aside and looked at, then the new file takes the
+  /// name. For a moment nothing is there. `ours` holds the new file.
   private func replaceWithGap(
     _ version: Version, by ours: Aside, _ path: ContainerPath, _ folder: borrowing Descriptor,
     _ hidden: borrowing Hidden, _ root: borrowing Root
@@ -84,12 +90,12 @@ extension DirectoryContainer {
     let aside: Aside
     do throws(ContainerError) {
       aside = try takeProven(version, at: path, folder, hidden, root, "replace")
-    } catch where error.code == .notFound {
+    } catch  where error.code == .notFound {
       throw changed("replace", path, "it is gone")
     }
     do throws(Errno) {
       try move(from: hidden.displaced, ours.name, to: folder, cName(path.last?.bytes ?? []))
-    } catch where error == .EEXIST {
+    } catch  where error == .EEXIST {
       // Whoever took the name has replaced the base.
       discard(aside, hidden)
       throw changed("replace", path, "somebody replaced it")

@@ -83,7 +83,8 @@ extension DirectoryContainer {
     }
   }
 
-  /// Throws `.unreachable` if the path does not lead to `root` any more: it was removed, renamed or unmounted.
+  /// Throws `.unreachable` if the path does not lead to `root` any more: it was removed, renamed or
+  /// unmounted.
   func confirm(_ root: borrowing Root) throws(ContainerError) {
     var status = stat()
     guard stat(cName(rootPath), &status) == 0 else { throw unreachable("\(Errno.current)") }
@@ -97,7 +98,8 @@ extension DirectoryContainer {
   }
 
   /// A path of an item, or a refusal for what the container keeps to itself.
-  func refuseHidden(_ what: String, _ path: ContainerPath, _ code: ContainerError.Code) throws(ContainerError) {
+  func refuseHidden(_ what: String, _ path: ContainerPath, _ code: ContainerError.Code) throws(ContainerError)
+  {
     guard path.names.first == hiddenName else { return }
     throw ContainerError(code, "cannot \(what) \(path): the name is the container's own")
   }

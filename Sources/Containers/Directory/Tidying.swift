@@ -5,8 +5,9 @@ import StorageErrors
 // What a process that was killed in the middle of a change has left in the hidden folder.
 
 extension DirectoryContainer {
-  /// Removes what was never published, and gives back what was taken from its place unless it is proven to be what was
-  /// meant to go. Does nothing while any process is in the middle of a change: then the next call to `identify` does.
+  /// Removes what was never published, and gives back what was taken from its place unless it is proven to be
+  /// what was meant to go. Does nothing while any process is in the middle of a change: then the next call to
+  /// `identify` does.
   func tidy(_ root: borrowing Root, _ call: CallContext) {
     do throws(ContainerError) {
       let hidden = try openHidden(root, tidying: true)
@@ -25,9 +26,12 @@ extension DirectoryContainer {
     }
   }
 
-  private func settle(_ text: String, _ hidden: borrowing Hidden, _ root: borrowing Root) throws(ContainerError) {
+  private func settle(_ text: String, _ hidden: borrowing Hidden, _ root: borrowing Root)
+    throws(ContainerError)
+  {
     let unknown = ContainerPath([try? ItemName("recovered " + text)].compactMap { $0 })
-    let note = readNote(Aside(text: text, path: .root), hidden) ?? AsideNote(ours: nil, base: nil, path: unknown)
+    let note =
+      readNote(Aside(text: text, path: .root), hidden) ?? AsideNote(ours: nil, base: nil, path: unknown)
     let aside = Aside(text: text, path: note.path.isRoot ? unknown : note.path)
     let place = try nearestFolder(to: aside.path, root)
     if try isExpendable(aside, note, place.folder, place.path, hidden, root) {
@@ -37,18 +41,21 @@ extension DirectoryContainer {
     }
   }
 
-  /// Ours that was not published, or a base that something has replaced. A base whose name is free returns: the new
-  /// content may not have got there, and a delete is asked for again by whoever wanted it.
+  /// Ours that was not published, or a base that something has replaced. A base whose name is free returns:
+  /// the new content may not have got there, and a delete is asked for again by whoever wanted it.
   private func isExpendable(
     _ aside: Aside, _ note: AsideNote, _ folder: borrowing Descriptor, _ path: ContainerPath,
     _ hidden: borrowing Hidden, _ root: borrowing Root
   ) throws(ContainerError) -> Bool {
     if let ours = note.ours, try isProven(aside, ours, hidden, root) { return true }
-    guard let base = note.base, path == aside.path, try isProven(aside, base, hidden, root) else { return false }
+    guard let base = note.base, path == aside.path, try isProven(aside, base, hidden, root) else {
+      return false
+    }
     return try look(at: path, in: folder, root, "tidy") != nil
   }
 
-  /// The folder that an item came from, or the first one above that is still there; with the path it would have there.
+  /// The folder that an item came from, or the first one above that is still there; with the path it would
+  /// have there.
   private func nearestFolder(to path: ContainerPath, _ root: borrowing Root) throws(ContainerError)
     -> NearestFolder
   {
@@ -56,8 +63,9 @@ extension DirectoryContainer {
     let name = [path.last].compactMap { $0 }
     while true {
       do throws(ContainerError) {
-        return NearestFolder(folder: try root.folder(parent, "tidy"), path: ContainerPath(parent.names + name))
-      } catch where error.code == .notFound && !parent.isRoot {
+        return NearestFolder(
+          folder: try root.folder(parent, "tidy"), path: ContainerPath(parent.names + name))
+      } catch  where error.code == .notFound && !parent.isRoot {
         parent = parent.parent
       }
     }
@@ -66,7 +74,9 @@ extension DirectoryContainer {
   private func readNote(_ aside: Aside, _ hidden: borrowing Hidden) -> AsideNote? {
     var room = [CChar](repeating: 0, count: 4_096)
     var count = readlinkat(hidden.displaced.fd, aside.noteName, &room, room.count)
-    if count < 0, errno == EINVAL, let file = try? openNote(aside, hidden) { count = pread(file.fd, &room, room.count, 0) }
+    if count < 0, errno == EINVAL, let file = try? openNote(aside, hidden) {
+      count = pread(file.fd, &room, room.count, 0)
+    }
     return count > 0 ? AsideNote(room.prefix(count).map { UInt8(bitPattern: $0) }) : nil
   }
 
