@@ -23,7 +23,10 @@ let package = Package(
     .target(
       name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CCrypto", "CLinux"],
       swiftSettings: strict),
-    .target(name: "FuseBridge", dependencies: ["DocsEngine", "CFuse"], swiftSettings: strict),
+    .target(
+      name: "FuseBridge",
+      dependencies: ["DocsEngine", "Containers", "StorageErrors", "CFuse", "CLinux"],
+      swiftSettings: strict),
     .executableTarget(
       name: "docsfs", dependencies: ["FuseBridge", "DocsEngine", "Containers", "CLinux"],
       swiftSettings: strict),
