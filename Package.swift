@@ -25,7 +25,8 @@ let package = Package(
       swiftSettings: strict),
     .target(name: "FuseBridge", dependencies: ["DocsEngine", "CFuse"], swiftSettings: strict),
     .executableTarget(
-      name: "docsfs", dependencies: ["FuseBridge", "DocsEngine", "Containers", "CLinux"],
+      name: "docsfs",
+      dependencies: ["FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux"],
       swiftSettings: strict),
 
     .target(
@@ -38,6 +39,7 @@ let package = Package(
     .testTarget(
       name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
+    .testTarget(name: "CommandLineTests", dependencies: ["docsfs", "Faults"], swiftSettings: strict),
     .testTarget(
       name: "MountedTests", dependencies: ["TestSupport", "docsfs"], swiftSettings: strict),
   ]
