@@ -51,9 +51,10 @@ enum Program {
 
   static func find(_ name: String) throws(Failure) -> CommandSpec {
     if let command = commands.first(where: { $0.name == name || $0.aliases.contains(name) }) { return command }
-    let all = commands.flatMap { [$0.name] + $0.aliases }
-    let hint = suggestion(for: name.drop { $0 == "-" }.description, among: all)
-    let kind = name.hasPrefix("-") ? "option" : "command"
+    let isOption = name.hasPrefix("-")
+    let all = isOption ? ["--help", "--version"] : commands.flatMap { [$0.name] + $0.aliases }
+    let hint = suggestion(for: name, among: all)
+    let kind = isOption ? "option" : "command"
     throw .usage("unknown \(kind) \(name)" + (hint.isEmpty ? "; see docsfs --help" : hint))
   }
 

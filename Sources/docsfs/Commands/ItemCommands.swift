@@ -50,9 +50,11 @@ enum ItemCommands {
     let place = try PathResolver.current().requirePlace(path)
     let isJSON = arguments.has("json")
     var bar = ProgressBar(verb)
+    var refusals = 0
     let last = try ControlClient(place.mount).run(request(place.relative, arguments.has("recursive"))) { reply in
       if let progress = reply.progress { bar.show(progress) }
       guard let item = reply.item else { return }
+      if reply.refused != nil { refusals += 1 }
       if isJSON {
         bar.clear()
         Console.print(JSONText.of(ItemOutcome(item: item, refused: reply.refused)))
@@ -63,7 +65,7 @@ enum ItemCommands {
     }
     bar.clear()
     guard let exit = last.exit, exit != ExitCode.done else { return }
-    throw Failure("\(path): \(last.error ?? "\(verb) failed")", exit)
+    throw Failure(refusals > 0 ? "" : "\(path): \(last.error ?? "\(verb) failed")", exit)
   }
 
   private static func full(_ place: PathResolver.Place, _ item: ItemStatus) -> FilePath {

@@ -5,8 +5,9 @@ struct Outcome {
 
   mutating func succeeded() { done += 1 }
 
+  /// A failure without a message was told already.
   mutating func failed(_ failure: Failure) {
-    Console.error(failure.message)
+    if !failure.message.isEmpty { Console.error(failure.message) }
     failures.append(failure.exitCode)
   }
 

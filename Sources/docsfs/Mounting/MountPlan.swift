@@ -56,7 +56,7 @@ extension MountPlan {
           + "run docsfs unmount \(holder.mountpoint ?? "MOUNTPOINT") first", ExitCode.tryAgain)
     }
     try checkOwner()
-    return try checkMountpoint()
+    return try checkMountpoint(holdingLock)
   }
 
   private func checkNesting() throws(Failure) {
@@ -101,9 +101,9 @@ extension MountPlan {
     throw Failure("the state directory \(state.path) belongs to the container \(about.container); give another with --state")
   }
 
-  private func checkMountpoint() throws(Failure) -> MountpointState {
+  private func checkMountpoint(_ holdingLock: Bool) throws(Failure) -> MountpointState {
     let table = try MountTable.current()
-    if let mount = table.mount(at: mountpoint) { return try checkMount(mount) }
+    if let mount = table.mount(at: mountpoint) { return try checkMount(mount, holdingLock) }
     if let around = table.mount(holding: mountpoint), around.isDocsfs {
       throw Failure("the mountpoint \(mountpoint) lies in the docsfs mount \(around.mountpoint); choose one outside")
     }
@@ -144,11 +144,13 @@ extension MountPlan {
     return .missing
   }
 
-  private func checkMount(_ mount: MountEntry) throws(Failure) -> MountpointState {
+  private func checkMount(_ mount: MountEntry, _ holdingLock: Bool) throws(Failure) -> MountpointState {
     guard mount.isDocsfs else {
       throw Failure("\(mountpoint) is already a mount (\(mount.type), of \(mount.source)); choose another folder")
     }
-    if mount.daemonIsDead { return .stale(mount) }
+    // Whoever holds the lock of its state directory knows that its daemon is no more.
+    let isOurs = holdingLock && mount.stateDirectory == state.path
+    if isOurs || mount.daemonIsDead { return .stale(mount) }
     let other = StateDirectory(path: mount.stateDirectory).about()?.container ?? "another container"
     throw Failure("\(mountpoint) already shows \(other); docsfs unmount \(mountpoint) first, or choose another folder")
   }
