@@ -104,7 +104,8 @@ private struct Scanner {
     case UInt8(ascii: "n"): return 0x0a
     case UInt8(ascii: "t"): return 0x09
     case UInt8(ascii: "x"):
-      guard place + 2 <= bytes.count, let high = hexDigit(bytes[place]), let low = hexDigit(bytes[place + 1]) else {
+      guard place + 2 <= bytes.count, let high = hexDigit(bytes[place]), let low = hexDigit(bytes[place + 1])
+      else {
         throw ControlSyntaxError(column: column, "\\x takes two hexadecimal digits")
       }
       place += 2

@@ -50,7 +50,9 @@ enum Program {
   private static var names: [String] { commands.map(\.name) }
 
   static func find(_ name: String) throws(Failure) -> CommandSpec {
-    if let command = commands.first(where: { $0.name == name || $0.aliases.contains(name) }) { return command }
+    if let command = commands.first(where: { $0.name == name || $0.aliases.contains(name) }) {
+      return command
+    }
     let isOption = name.hasPrefix("-")
     let all = isOption ? ["--help", "--version"] : commands.flatMap { [$0.name] + $0.aliases }
     let hint = suggestion(for: name, among: all)
@@ -66,9 +68,11 @@ enum Program {
     Console.print("Usage: docsfs COMMAND ...\nShows a cloud container as a folder.\n")
     let width = commands.map { $0.name.count }.max() ?? 0
     for command in commands {
-      Console.print("  " + command.name + String(repeating: " ", count: width - command.name.count + 2) + command.summary)
+      Console.print(
+        "  " + command.name + String(repeating: " ", count: width - command.name.count + 2) + command.summary)
     }
-    Console.print("\ndocsfs COMMAND --help tells more. Exit codes: 0 done, 1 failed, 2 done in part, 64 usage,")
+    Console.print(
+      "\ndocsfs COMMAND --help tells more. Exit codes: 0 done, 1 failed, 2 done in part, 64 usage,")
     Console.print("69 no such mount or container, 75 try again.")
     return ExitCode.done
   }

@@ -16,7 +16,8 @@ enum ArgumentParser {
     var flags = UInt32(ARGP_NO_ERRS | ARGP_NO_EXIT | ARGP_NO_HELP)
     if spec.stopsAtFirstArgument { flags |= UInt32(ARGP_IN_ORDER) }
     let result = argp_parse(
-      &parser, Int32(vector.count), vector.pointers, flags, nil, Unmanaged.passUnretained(collector).toOpaque())
+      &parser, Int32(vector.count), vector.pointers, flags, nil,
+      Unmanaged.passUnretained(collector).toOpaque())
     if result != 0 { throw OptionDiagnosis.explain(arguments, spec) }
     if collector.parsed.has("help") { return .help }
     try checkCount(collector.parsed.arguments.count, spec)
@@ -47,7 +48,9 @@ private final class Collector {
     self.stopsAtFirstArgument = stopsAtFirstArgument
   }
 
-  func take(_ key: Int32, _ text: UnsafeMutablePointer<CChar>?, _ state: UnsafeMutablePointer<argp_state>) -> Int32 {
+  func take(_ key: Int32, _ text: UnsafeMutablePointer<CChar>?, _ state: UnsafeMutablePointer<argp_state>)
+    -> Int32
+  {
     if key == ARGP_KEY_ARG, let text {
       parsed.arguments.append(bytes(text))
       if stopsAtFirstArgument { takeRest(state) }
@@ -100,7 +103,8 @@ private final class OptionTable {
     for (index, option) in all.enumerated() {
       let key = option.short?.asciiValue.map(Int32.init) ?? 256 + Int32(index)
       names[key] = option.name
-      let flags = (option.argumentIsOptional ? OPTION_ARG_OPTIONAL : 0) | (option.isHidden ? OPTION_HIDDEN : 0)
+      let flags =
+        (option.argumentIsOptional ? OPTION_ARG_OPTIONAL : 0) | (option.isHidden ? OPTION_HIDDEN : 0)
       (options + index).initialize(
         to: argp_option(
           name: copy(option.name), key: key, arg: option.argument.flatMap(copy), flags: flags,

@@ -77,7 +77,8 @@ struct MountOptions {
   private static func isFstabsOwn(_ name: String) -> Bool {
     let words = [
       "defaults", "_netdev", "auto", "noauto", "nofail", "fail", "user", "nouser", "users", "owner", "group",
-      "relatime", "norelatime", "strictatime", "nostrictatime", "lazytime", "nolazytime", "diratime", "nodiratime",
+      "relatime", "norelatime", "strictatime", "nostrictatime", "lazytime", "nolazytime", "diratime",
+      "nodiratime",
       "silent", "loud", "comment", "uhelper", "helper",
     ]
     return words.contains(name) || name.hasPrefix("x-") || name.hasPrefix("X-")

@@ -64,7 +64,8 @@ enum OptionDiagnosis {
   }
 
   private static func unknown(_ option: String, _ hint: String, _ spec: CommandSpec) -> Failure {
-    .usage("\(spec.name): unknown option \(option)\(hint.isEmpty ? "; see docsfs \(spec.name) --help" : hint)")
+    .usage(
+      "\(spec.name): unknown option \(option)\(hint.isEmpty ? "; see docsfs \(spec.name) --help" : hint)")
   }
 
   private static func missing(_ option: String, _ spec: OptionSpec, _ command: CommandSpec) -> Failure {

@@ -22,7 +22,8 @@ enum Quantity {
 
   /// `5%` as 5. nil: no percentage from 0 to 100.
   static func percent(_ text: String) -> Double? {
-    guard text.hasSuffix("%"), let (number, unit) = split(String(text.dropLast())), unit.isEmpty, number <= 100
+    guard text.hasSuffix("%"), let (number, unit) = split(String(text.dropLast())), unit.isEmpty,
+      number <= 100
     else { return nil }
     return number
   }
@@ -63,7 +64,9 @@ enum Quantity {
 
   private static func byteFactor(_ unit: String) -> Double? {
     if unit.isEmpty || unit == "b" { return 1 }
-    guard let letter = unit.first, let power = ["k": 1.0, "m": 2, "g": 3, "t": 4, "p": 5][letter] else { return nil }
+    guard let letter = unit.first, let power = ["k": 1.0, "m": 2, "g": 3, "t": 4, "p": 5][letter] else {
+      return nil
+    }
     switch unit.dropFirst() {
     case "", "ib": return raise(1024, Int(power))
     case "b": return raise(1000, Int(power))
@@ -71,5 +74,7 @@ enum Quantity {
     }
   }
 
-  private static func raise(_ base: Double, _ power: Int) -> Double { (0..<power).reduce(1) { value, _ in value * base } }
+  private static func raise(_ base: Double, _ power: Int) -> Double {
+    (0..<power).reduce(1) { value, _ in value * base }
+  }
 }

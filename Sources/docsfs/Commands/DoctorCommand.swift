@@ -5,7 +5,8 @@ enum DoctorCommand {
   static let spec = CommandSpec(
     name: "doctor", arguments: "[MOUNTPOINT]",
     summary: "Check catalog, content and container of an unmounted volume against each other.",
-    details: "Without MOUNTPOINT or --state: the default container's. Exit code 1 when something is wrong and not repaired.",
+    details:
+      "Without MOUNTPOINT or --state: the default container's. Exit code 1 when something is wrong and not repaired.",
     options: [
       OptionSpec("state", nil, argument: "DIR", "The state directory to check"),
       OptionSpec("container", nil, argument: "URL", "Its container, if the directory does not tell"),
@@ -18,7 +19,8 @@ enum DoctorCommand {
     if arguments.has("accept-deletes") { return try acceptDeletes(arguments) }
     let state = try findState(arguments)
     guard state.lockFile.exists || state.aboutFile.exists else {
-      throw Failure("\(state.path) is no state directory of docsfs; nothing was mounted with it", ExitCode.unavailable)
+      throw Failure(
+        "\(state.path) is no state directory of docsfs; nothing was mounted with it", ExitCode.unavailable)
     }
     if let holder = state.holder() {
       throw Failure(
@@ -48,7 +50,9 @@ enum DoctorCommand {
     }
     guard let path = arguments.arguments.first else {
       let address =
-        if let url = arguments.value("container") { try ContainerAddress(url) } else { try ContainerAddress.standard() }
+        if let url = arguments.value("container") { try ContainerAddress(url) } else {
+          try ContainerAddress.standard()
+        }
       return StateDirectory(path: try UserDirectories.state().appending(stateName(of: address.identity)))
     }
     if let place = resolver.place(FilePath(path)) { return StateDirectory(path: place.mount.stateDirectory) }
@@ -68,7 +72,8 @@ enum DoctorCommand {
   ) throws(Failure) -> ContainerAddress {
     if let url = arguments.value("container") { return try ContainerAddress(url) }
     if let about = state.about() { return try ContainerAddress(Array(about.container.utf8)) }
-    throw Failure("\(state.path) does not say which container it belongs to; name it with --container", ExitCode.usage)
+    throw Failure(
+      "\(state.path) does not say which container it belongs to; name it with --container", ExitCode.usage)
   }
 
   private static func check(
@@ -97,7 +102,8 @@ enum DoctorCommand {
   private static func summary(_ found: Int, _ left: Int) -> String {
     if found == 0 { return "nothing is wrong" }
     if left == 0 { return "\(found) found, all repaired" }
-    return "\(found) found, \(found - left) repaired" + (found == left ? "; --repair repairs what can be" : "")
+    return "\(found) found, \(found - left) repaired"
+      + (found == left ? "; --repair repairs what can be" : "")
   }
 
   private struct FindingReport: Encodable {

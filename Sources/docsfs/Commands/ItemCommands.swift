@@ -4,7 +4,8 @@ import DocsEngine
 /// materialize, evict, pin and unpin: one request for each path, with what was refused a line each.
 enum ItemCommands {
   static let materialize = spec(
-    "materialize", aliases: ["download"], "Fetch the bytes of items, to have them offline.", verb: "materializing"
+    "materialize", aliases: ["download"], "Fetch the bytes of items, to have them offline.",
+    verb: "materializing"
   ) { .materialize($0, recursive: $1) }
 
   static let evict = spec(
@@ -51,7 +52,8 @@ enum ItemCommands {
     let isJSON = arguments.has("json")
     var bar = ProgressBar(verb)
     var refusals = 0
-    let last = try ControlClient(place.mount).run(request(place.relative, arguments.has("recursive"))) { reply in
+    let last = try ControlClient(place.mount).run(request(place.relative, arguments.has("recursive"))) {
+      reply in
       if let progress = reply.progress { bar.show(progress) }
       guard let item = reply.item else { return }
       if reply.refused != nil { refusals += 1 }

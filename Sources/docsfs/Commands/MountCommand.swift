@@ -53,14 +53,17 @@ enum MountCommand {
   @discardableResult
   static func startInBackground(_ plan: MountPlan, _ arguments: ParsedArguments) throws(Failure) -> pid_t {
     var ends: [Int32] = [-1, -1]
-    guard lx_pipe(&ends) == 0 else { throw Failure("cannot make a pipe: \(Errno.current.message.lowercasedFirst)") }
+    guard lx_pipe(&ends) == 0 else {
+      throw Failure("cannot make a pipe: \(Errno.current.message.lowercasedFirst)")
+    }
     defer { close(ends[0]) }
     let pid: pid_t
     do {
       pid = try Spawn.start(
         program: "/proc/self/exe", searchingPath: false, daemonArguments(plan, arguments),
         Spawn.Files(
-          input: FilePath("/dev/null"), output: FilePath("/dev/null"), error: plan.state.logFile, third: ends[1]),
+          input: FilePath("/dev/null"), output: FilePath("/dev/null"), error: plan.state.logFile,
+          third: ends[1]),
         inNewSession: true)
     } catch {
       close(ends[1])
@@ -92,6 +95,7 @@ enum MountCommand {
     }
     let status = Spawn.wait(pid)
     throw Failure(
-      "the daemon ended (status \(status)) before \(plan.mountpoint) answered; \(plan.state.logFile) may say why")
+      "the daemon ended (status \(status)) before \(plan.mountpoint) answered; \(plan.state.logFile) may say why"
+    )
   }
 }

@@ -66,7 +66,9 @@ enum RunCommand {
       if let source = arguments.value("with") { try copy(FilePath(source), into: path) }
       container = path.bytes
     }
-    mount.options = [.init(name: "container", value: container), .init(name: "state", value: try folder.make("state").bytes)]
+    mount.options = [
+      .init(name: "container", value: container), .init(name: "state", value: try folder.make("state").bytes),
+    ]
     mount.options += arguments.values("options").map { .init(name: "options", value: $0) }
     mount.arguments = [try folder.make("mount").bytes]
     return mount
@@ -76,7 +78,9 @@ enum RunCommand {
     guard let status = try? source.status(), lx_is_dir(status.st_mode) != 0 else {
       throw Failure("--with \(source): there is no such folder")
     }
-    let words = [Array("cp".utf8), Array("-a".utf8), Array("--".utf8), source.appending(".").bytes, folder.bytes]
+    let words = [
+      Array("cp".utf8), Array("-a".utf8), Array("--".utf8), source.appending(".").bytes, folder.bytes,
+    ]
     let (code, text) = try Spawn.capturingErrors(words)
     if code != 0 { throw Failure("cannot copy \(source): \(oneLine(text))") }
   }
@@ -86,7 +90,8 @@ enum RunCommand {
   ) throws(Failure) -> Int32 {
     let command = words.map { replacing(Array("{mount}".utf8), in: $0, with: mountpoint.bytes) }
     let variable = Array("DOCSFS_MOUNT=".utf8)
-    let environment = Spawn.environment().filter { !$0.starts(with: variable) } + [variable + mountpoint.bytes]
+    let environment =
+      Spawn.environment().filter { !$0.starts(with: variable) } + [variable + mountpoint.bytes]
     let name = FilePath(command[0])
     do {
       let pid = try Spawn.start(program: name.text, searchingPath: true, command, environment: environment)

@@ -4,7 +4,8 @@ enum SyncCommand {
   static let spec = CommandSpec(
     name: "sync", arguments: "[MOUNTPOINT]",
     summary: "Wait until all edits are uploaded; list those that are not.",
-    details: "Without MOUNTPOINT: all mounts. Exit code 75 when the time is over with items left, 1 when items have errors.",
+    details:
+      "Without MOUNTPOINT: all mounts. Exit code 75 when the time is over with items left, 1 when items have errors.",
     options: [
       OptionSpec("timeout", "t", argument: "SECONDS", "Wait no longer than that"),
       OptionSpec("json", "j", "Print what is left as JSON"),
@@ -50,7 +51,8 @@ enum SyncCommand {
       }
     }
     throw Failure(
-      "\(mount.mountpoint): \(last.error ?? "not all is uploaded"); it is kept, and goes on in the background", exit)
+      "\(mount.mountpoint): \(last.error ?? "not all is uploaded"); it is kept, and goes on in the background",
+      exit)
   }
 
   private struct Left: Encodable {

@@ -15,7 +15,9 @@ struct TemporaryFolder {
 
   func make(_ name: String) throws(Failure) -> FilePath {
     let folder = path.appending(name)
-    guard folder.call({ mkdir($0, 0o700) }) == 0 else { throw Failure("cannot make the folder", folder, .current) }
+    guard folder.call({ mkdir($0, 0o700) }) == 0 else {
+      throw Failure("cannot make the folder", folder, .current)
+    }
     return folder
   }
 

@@ -22,7 +22,11 @@ enum UnmountCommand {
     } else {
       remind(mount)
     }
-    if arguments.has("force") { try end(mount) } else { try Unmounting.unmount(mount.mountpoint, lazily: false) }
+    if arguments.has("force") {
+      try end(mount)
+    } else {
+      try Unmounting.unmount(mount.mountpoint, lazily: false)
+    }
     try waitForEnd(mount)
     return ExitCode.done
   }
@@ -42,7 +46,9 @@ enum UnmountCommand {
     } catch {
       Console.error(error.message)
     }
-    if try MountTable.current().docsfs.contains(mount) { try Unmounting.unmount(mount.mountpoint, lazily: true) }
+    if try MountTable.current().docsfs.contains(mount) {
+      try Unmounting.unmount(mount.mountpoint, lazily: true)
+    }
   }
 
   /// Only then another mount may have the state directory.

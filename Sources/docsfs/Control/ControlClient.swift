@@ -15,7 +15,9 @@ final class ControlClient {
     mountpoint = mount.mountpoint
     connection = lx_unix_socket()
     lines = LineReader(connection, limit: 16 << 20)
-    guard connection >= 0 else { throw Failure("cannot make a socket: \(Errno.current.message.lowercasedFirst)") }
+    guard connection >= 0 else {
+      throw Failure("cannot make a socket: \(Errno.current.message.lowercasedFirst)")
+    }
     if let problem = Self.connect(connection, mount.stateDirectory) {
       throw Self.explain(problem, mount)
     }
@@ -70,7 +72,8 @@ final class ControlClient {
   }
 
   private func gone() -> Failure {
-    Failure("the daemon of \(mountpoint) gave no answer; try again, or see the log in its state directory",
+    Failure(
+      "the daemon of \(mountpoint) gave no answer; try again, or see the log in its state directory",
       ExitCode.unavailable)
   }
 }

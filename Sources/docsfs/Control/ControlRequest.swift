@@ -26,14 +26,16 @@ enum ControlRequest: Equatable, Sendable {
     guard first.key == nil, Self.verbs.contains(first.text) else {
       throw ControlSyntaxError(
         column: first.column,
-        "unknown command \(first.key ?? first.text)" + suggestion(for: first.key ?? first.text, among: Self.verbs))
+        "unknown command \(first.key ?? first.text)"
+          + suggestion(for: first.key ?? first.text, among: Self.verbs))
     }
     var rest = Words(words.dropFirst(), after: first)
     self = try Self.parse(first.text, &rest)
     try rest.end()
   }
 
-  private static func parse(_ verb: String, _ rest: inout Words) throws(ControlSyntaxError) -> ControlRequest {
+  private static func parse(_ verb: String, _ rest: inout Words) throws(ControlSyntaxError) -> ControlRequest
+  {
     switch verb {
     case "status": return .status(path: rest.optionalPath())
     case "evict": return .evict(try rest.path(), recursive: try rest.flag("recursive"))

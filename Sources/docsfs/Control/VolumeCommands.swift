@@ -13,7 +13,8 @@ struct VolumeCommands: Sendable {
     self.volume = volume
     self.unmount = unmount
     daemon = DaemonInfo(
-      pid: getpid(), version: docsfsVersion, mountpoint: plan.mountpoint.text, readOnly: plan.options.readOnly)
+      pid: getpid(), version: docsfsVersion, mountpoint: plan.mountpoint.text, readOnly: plan.options.readOnly
+    )
   }
 
   /// Blocks until done; the replies before the last go to `send`.

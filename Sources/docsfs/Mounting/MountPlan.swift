@@ -68,12 +68,14 @@ extension MountPlan {
         throw Failure("the container \(folder) lies in the mountpoint \(mountpoint); mount it elsewhere")
       }
       if state.path.isWithin(folder) {
-        throw Failure("the state directory \(state.path) lies in the container \(folder); give another with --state")
+        throw Failure(
+          "the state directory \(state.path) lies in the container \(folder); give another with --state")
       }
     }
     if state.path.isWithin(mountpoint) || mountpoint.isWithin(state.path) {
       throw Failure(
-        "the state directory \(state.path) and the mountpoint \(mountpoint) lie one in the other; give another with --state")
+        "the state directory \(state.path) and the mountpoint \(mountpoint) lie one in the other; give another with --state"
+      )
     }
   }
 
@@ -83,7 +85,9 @@ extension MountPlan {
     do { status = try folder.status() } catch {
       if error == .ENOENT, address.isDefault { return }
       let hint = error == .ENOENT ? "; make it first, or mount the disk that holds it" : ""
-      throw Failure("the container \(folder) cannot be used: \(error.message.lowercasedFirst)\(hint)", ExitCode.unavailable)
+      throw Failure(
+        "the container \(folder) cannot be used: \(error.message.lowercasedFirst)\(hint)",
+        ExitCode.unavailable)
     }
     guard lx_is_dir(status.st_mode) != 0 else {
       throw Failure("the container \(folder) is not a folder", ExitCode.unavailable)
@@ -98,21 +102,28 @@ extension MountPlan {
     guard let about = state.about() else { return }
     let owner = try ContainerAddress(Array(about.container.utf8))
     if owner.identity == address.identity { return }
-    throw Failure("the state directory \(state.path) belongs to the container \(about.container); give another with --state")
+    throw Failure(
+      "the state directory \(state.path) belongs to the container \(about.container); give another with --state"
+    )
   }
 
   private func checkMountpoint(_ holdingLock: Bool) throws(Failure) -> MountpointState {
     let table = try MountTable.current()
     if let mount = table.mount(at: mountpoint) { return try checkMount(mount, holdingLock) }
     if let around = table.mount(holding: mountpoint), around.isDocsfs {
-      throw Failure("the mountpoint \(mountpoint) lies in the docsfs mount \(around.mountpoint); choose one outside")
+      throw Failure(
+        "the mountpoint \(mountpoint) lies in the docsfs mount \(around.mountpoint); choose one outside")
     }
     let status: stat
     do { status = try mountpoint.status() } catch { return try checkMissing(error) }
-    guard lx_is_dir(status.st_mode) != 0 else { throw Failure("the mountpoint \(mountpoint) is not a folder") }
+    guard lx_is_dir(status.st_mode) != 0 else {
+      throw Failure("the mountpoint \(mountpoint) is not a folder")
+    }
     try checkAccess(status)
     let names: [[UInt8]]
-    do { names = try mountpoint.entries() } catch { throw Failure("cannot read the mountpoint", mountpoint, error) }
+    do { names = try mountpoint.entries() } catch {
+      throw Failure("cannot read the mountpoint", mountpoint, error)
+    }
     guard names.isEmpty || options.nonEmpty else {
       throw Failure(
         "the mountpoint \(mountpoint) is not empty; empty it, or cover what is there with -o nonempty")
@@ -123,7 +134,8 @@ extension MountPlan {
   private func checkAccess(_ status: stat) throws(Failure) {
     if geteuid() == 0 { return }
     guard status.st_uid == geteuid() || status.st_mode & mode_t(S_ISVTX) == 0 else {
-      throw Failure("the mountpoint \(mountpoint) belongs to user \(status.st_uid); choose a folder of your own")
+      throw Failure(
+        "the mountpoint \(mountpoint) belongs to user \(status.st_uid); choose a folder of your own")
     }
     guard mountpoint.call({ access($0, W_OK | X_OK) }) == 0 else {
       throw Failure("the mountpoint \(mountpoint) is not writable for you; choose a folder of your own")
@@ -139,20 +151,23 @@ extension MountPlan {
       throw Failure("the mountpoint \(mountpoint) does not exist, nor does \(parent); make that first")
     }
     guard parent.call({ access($0, W_OK | X_OK) }) == 0 else {
-      throw Failure("the mountpoint \(mountpoint) does not exist and cannot be made; \(parent) is not writable for you")
+      throw Failure(
+        "the mountpoint \(mountpoint) does not exist and cannot be made; \(parent) is not writable for you")
     }
     return .missing
   }
 
   private func checkMount(_ mount: MountEntry, _ holdingLock: Bool) throws(Failure) -> MountpointState {
     guard mount.isDocsfs else {
-      throw Failure("\(mountpoint) is already a mount (\(mount.type), of \(mount.source)); choose another folder")
+      throw Failure(
+        "\(mountpoint) is already a mount (\(mount.type), of \(mount.source)); choose another folder")
     }
     // Whoever holds the lock of its state directory knows that its daemon is no more.
     let isOurs = holdingLock && mount.stateDirectory == state.path
     if isOurs || mount.daemonIsDead { return .stale(mount) }
     let other = StateDirectory(path: mount.stateDirectory).about()?.container ?? "another container"
-    throw Failure("\(mountpoint) already shows \(other); docsfs unmount \(mountpoint) first, or choose another folder")
+    throw Failure(
+      "\(mountpoint) already shows \(other); docsfs unmount \(mountpoint) first, or choose another folder")
   }
 }
 

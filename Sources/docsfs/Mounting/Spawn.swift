@@ -87,7 +87,9 @@ enum Spawn {
   static func capturingErrors(_ arguments: [[UInt8]]) throws(Failure) -> (Int32, String) {
     let name = String(decoding: arguments.first ?? [], as: UTF8.self)
     var ends: [Int32] = [-1, -1]
-    guard lx_pipe(&ends) == 0 else { throw Failure("cannot make a pipe: \(Errno.current.message.lowercasedFirst)") }
+    guard lx_pipe(&ends) == 0 else {
+      throw Failure("cannot make a pipe: \(Errno.current.message.lowercasedFirst)")
+    }
     defer { close(ends[0]) }
     let pid: pid_t
     do {

@@ -25,7 +25,8 @@ enum Unmounting {
     let holders = MountHolders.find(mountpoint)
     let who =
       holders.isEmpty
-      ? "something holds it open" : "in use by " + holders.prefix(5).map(\.description).joined(separator: ", ")
+      ? "something holds it open"
+      : "in use by " + holders.prefix(5).map(\.description).joined(separator: ", ")
     let more = holders.count > 5 ? " and \(holders.count - 5) more" : ""
     return Failure(
       "\(mountpoint) is busy: \(who)\(more); close that, or unmount with --force", ExitCode.tryAgain)
@@ -59,7 +60,8 @@ enum MountHolders {
     let folder = FilePath("/proc/\(pid)")
     guard let what = use(folder, mountpoint) else { return nil }
     let command = (try? folder.appending("comm").contents()) ?? []
-    return MountHolder(pid: pid, command: oneLine(String(decoding: command.dropLast(), as: UTF8.self)), what: what)
+    return MountHolder(
+      pid: pid, command: oneLine(String(decoding: command.dropLast(), as: UTF8.self)), what: what)
   }
 
   private static func use(_ process: FilePath, _ mountpoint: FilePath) -> String? {

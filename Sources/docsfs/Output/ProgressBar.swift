@@ -52,7 +52,8 @@ struct ProgressBar {
     guard room >= 8 else { return String(text.prefix(max(0, width - 1))) }
     let share = fraction(progress)
     let filled = Int(Double(room) * share)
-    return "[" + String(repeating: "#", count: filled) + String(repeating: "-", count: room - filled) + "] " + text
+    return "[" + String(repeating: "#", count: filled) + String(repeating: "-", count: room - filled) + "] "
+      + text
   }
 
   private func fraction(_ progress: Progress) -> Double {

@@ -54,13 +54,16 @@ struct ContainerAddress: Equatable {
   private static func scheme(of url: String) -> String? {
     guard let colon = url.firstIndex(of: ":") else { return nil }
     let name = url[..<colon]
-    let isScheme = name.first?.isLetter == true && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "+") }
+    let isScheme =
+      name.first?.isLetter == true
+      && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "+") }
     return isScheme ? String(name) : nil
   }
 
   private static func expandingHome(_ path: String) throws(Failure) -> FilePath {
     if path == "~" { return try UserDirectories.home() }
-    return path.hasPrefix("~/") ? try UserDirectories.home().appending(String(path.dropFirst(2))) : FilePath(path)
+    return path.hasPrefix("~/")
+      ? try UserDirectories.home().appending(String(path.dropFirst(2))) : FilePath(path)
   }
 
   /// Without what stands between `//` and `@`.
@@ -85,7 +88,8 @@ struct ContainerAddress: Equatable {
     case .notFound, .unreachable, .identityMissing: ExitCode.unavailable
     case .timedOut: ExitCode.tryAgain
     case .notRepresentable: ExitCode.usage
-    case .preconditionFailed, .versionChanged, .notEmpty, .permissionDenied, .outOfSpace, .readOnly, .cancelled,
+    case .preconditionFailed, .versionChanged, .notEmpty, .permissionDenied, .outOfSpace, .readOnly,
+      .cancelled,
       .inconsistent, .system:
       ExitCode.failed
     }

@@ -33,7 +33,9 @@ struct MountTable: Sendable {
   /// The mount that `path` lies in: the longest mountpoint, of equals the last.
   func mount(holding path: FilePath) -> MountEntry? {
     entries.filter { path.isWithin($0.mountpoint) }.enumerated()
-      .max { ($0.element.mountpoint.names.count, $0.offset) < ($1.element.mountpoint.names.count, $1.offset) }?
+      .max {
+        ($0.element.mountpoint.names.count, $0.offset) < ($1.element.mountpoint.names.count, $1.offset)
+      }?
       .element
   }
 

@@ -63,7 +63,7 @@ extension PathResolver {
 
   func requireMount(_ mountpoint: FilePath) throws(Failure) -> MountEntry {
     let place = try requirePlace(mountpoint)
-    if place.relative.isEmpty || place.mount.root.bytes == place.relative { return place.mount }
+    if FilePath(place.relative).names == place.mount.root.names { return place.mount }
     throw Failure(
       "\(mountpoint) is no mountpoint; it lies in the mount \(place.mount.mountpoint)", ExitCode.unavailable)
   }

@@ -64,7 +64,9 @@ struct StateDirectory: Equatable {
   }
 
   fileprivate func readHolder() -> LockHolder {
-    let lines = ((try? lockFile.contents()) ?? []).split(separator: 0x0a).map { String(decoding: $0, as: UTF8.self) }
+    let lines = ((try? lockFile.contents()) ?? []).split(separator: 0x0a).map {
+      String(decoding: $0, as: UTF8.self)
+    }
     return LockHolder(pid: lines.first.flatMap(Int32.init), mountpoint: lines.dropFirst().first)
   }
 
