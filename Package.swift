@@ -39,7 +39,7 @@ let package = Package(
     .testTarget(
       name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
-    .testTarget(name: "CommandLineTests", dependencies: ["docsfs", "Faults"], swiftSettings: strict),
+    .testTarget(name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"], swiftSettings: strict),
     .testTarget(
       name: "MountedTests", dependencies: ["TestSupport", "docsfs"], swiftSettings: strict),
   ]

@@ -1,4 +1,5 @@
 import CLinux
+import Faults
 
 /// Also in CHANGELOG.md.
 let docsfsVersion = "0.1.0"

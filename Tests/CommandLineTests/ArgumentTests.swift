@@ -1,6 +1,8 @@
+import Containers
+import DocsEngine
+import Faults
 import XCTest
 
-@testable import DocsEngine
 @testable import docsfs
 
 final class ArgumentTests: XCTestCase {
@@ -24,7 +26,8 @@ final class ArgumentTests: XCTestCase {
     let parsed = try parse("mount", "m", "--container=dir:/x", "-o", "ro", "-omaterialize=range", "-f")
     XCTAssertEqual(parsed.arguments, [Array("m".utf8)])
     XCTAssertEqual(parsed.text("container"), "dir:/x")
-    XCTAssertEqual(parsed.values("options").map { String(decoding: $0, as: UTF8.self) }, ["ro", "materialize=range"])
+    XCTAssertEqual(
+      parsed.values("options").map { String(decoding: $0, as: UTF8.self) }, ["ro", "materialize=range"])
     XCTAssertTrue(parsed.has("foreground"))
   }
 
@@ -53,15 +56,18 @@ final class ArgumentTests: XCTestCase {
         _ = try ArgumentParser.parse(try Program.find(command), words.map { Array($0.utf8) })
       }.message
     }
-    XCTAssertEqual(message("mount", "m", "--contaner=x"), "mount: unknown option --contaner; did you mean --container?")
+    XCTAssertEqual(
+      message("mount", "m", "--contaner=x"), "mount: unknown option --contaner; did you mean --container?")
     XCTAssertEqual(message("mount", "m", "--container"), "mount: --container wants URL behind it")
     XCTAssertEqual(message("mount", "m", "--foreground=1"), "mount: --foreground takes no value")
     XCTAssertEqual(message("evict", "-x", "m"), "evict: unknown option -x; see docsfs evict --help")
     XCTAssertEqual(message("evict", "-rx", "m"), "evict: unknown option -x; see docsfs evict --help")
     XCTAssertEqual(message("doctor", "-json"), "doctor: unknown option -s; did you mean --json?")
     XCTAssertEqual(message("mount"), "mount: an argument is missing; usage: docsfs mount MOUNTPOINT")
-    XCTAssertEqual(failure { _ = try Program.find("mout") }, .usage("unknown command mout; did you mean mount?"))
-    XCTAssertEqual(failure { _ = try Program.find("--hlep") }, .usage("unknown option --hlep; did you mean --help?"))
+    XCTAssertEqual(
+      failure { _ = try Program.find("mout") }, .usage("unknown command mout; did you mean mount?"))
+    XCTAssertEqual(
+      failure { _ = try Program.find("--hlep") }, .usage("unknown option --hlep; did you mean --help?"))
     XCTAssertEqual(try Program.find("download").name, "materialize")
   }
 
@@ -73,21 +79,12 @@ final class ArgumentTests: XCTestCase {
     XCTAssertNil(nearest(to: "zzzzzz", among: ["mount", "evict"]))
   }
 
-  func testQuantities() {
-    XCTAssertEqual(Quantity.bytes("10GiB"), 10 << 30)
-    XCTAssertEqual(Quantity.bytes("1.5k"), 1536)
-    XCTAssertEqual(Quantity.bytes("2 MB"), 2_000_000)
-    XCTAssertEqual(Quantity.bytes("0"), 0)
-    for bad in ["", "x", "-1", "1X", "1GiBs", "9999999999T", "1..2"] { XCTAssertNil(Quantity.bytes(bad), bad) }
-    XCTAssertEqual(Quantity.seconds("500ms"), 0.5)
-    XCTAssertEqual(Quantity.seconds("2m"), 120)
-    XCTAssertNil(Quantity.seconds("-2"))
-    XCTAssertEqual(Quantity.percent("5%"), 5)
-    XCTAssertNil(Quantity.percent("101%"))
+  func testQuantitiesAreShown() {
     XCTAssertEqual(Quantity.show(bytes: 1023), "1023 B")
     XCTAssertEqual(Quantity.show(bytes: (1 << 20) - 1), "1.0 MiB")
     XCTAssertEqual(Quantity.show(bytes: 1536), "1.5 KiB")
     XCTAssertEqual(Quantity.show(seconds: 65), "1:05 min")
+    XCTAssertEqual(Quantity.show(seconds: 9000), "2:30 h")
     XCTAssertEqual(Quantity.show(seconds: .infinity), "?")
   }
 
@@ -99,7 +96,7 @@ final class ArgumentTests: XCTestCase {
     XCTAssertFalse(options.readOnly, "the last one counts")
     XCTAssertEqual(options.cacheSize, 1 << 30)
     XCTAssertEqual(options.kernel, ["noexec"])
-    let configuration = options.configuration(state: "/s", owner: (uid: 1, gid: 2))
+    let configuration = options.configuration(state: FilePath("/s"), uid: 1, gid: 2)
     XCTAssertEqual(configuration.minFree, .bytes(2 << 30))
     XCTAssertEqual(configuration.poll, 5)
     XCTAssertEqual(configuration.noMaterialize, ["updatedb", "find"])
@@ -109,10 +106,12 @@ final class ArgumentTests: XCTestCase {
   func testMountOptionMistakes() {
     func message(_ list: String) -> String { failure { _ = try MountOptions([Array(list.utf8)]) }.message }
     XCTAssertEqual(message("alow_other"), "mount: unknown option -o alow_other; did you mean allow_other?")
-    XCTAssertEqual(message("cache_size=big"), "mount: cache_size=big is no size; write bytes, or 500MiB, 10GiB")
+    XCTAssertEqual(
+      message("cache_size=big"), "mount: cache_size=big is no size; write bytes, or 500MiB, 10GiB")
     XCTAssertEqual(message("cache_size"), "mount: option cache_size= wants a value behind it")
     XCTAssertEqual(message("ro=1"), "mount: option ro takes no value, not ro=1")
-    XCTAssertEqual(message("fsync=cluod"), "mount: fsync=cluod is none of cloud, local; did you mean fsync=cloud?")
+    XCTAssertEqual(
+      message("fsync=cluod"), "mount: fsync=cluod is none of cloud, local; did you mean fsync=cloud?")
     XCTAssertEqual(
       message("io=passthrough"),
       "mount: io=passthrough is not built into this docsfs yet; leave it out, or write io=auto")

@@ -19,7 +19,8 @@ final class ControlLineTests: XCTestCase {
     XCTAssertEqual(try words(#"pin "a = b\"c\x0a""#)[1].value, Array("a = b\"c\n".utf8))
     XCTAssertNil(try words(#"pin "a=b""#)[1].key)
     XCTAssertEqual(try words("pin 'a\\b'")[1].value, Array("a\\b".utf8))
-    XCTAssertEqual(try words(#"add path="a b""#)[1], ControlWord(column: 5, key: "path", value: Array("a b".utf8)))
+    XCTAssertEqual(
+      try words(#"add path="a b""#)[1], ControlWord(column: 5, key: "path", value: Array("a b".utf8)))
     XCTAssertEqual(try words(#"pin """#)[1].value, [])
   }
 
@@ -44,9 +45,11 @@ final class ControlLineTests: XCTestCase {
   func testRequestsReadBackWhatTheyWrite() throws {
     let path = Array("a b=\"c\"".utf8) + [0xff]
     let requests: [ControlRequest] = [
-      .status(path: nil), .status(path: path), .evict(path, recursive: true), .materialize(path, recursive: false),
+      .status(path: nil), .status(path: path), .evict(path, recursive: true),
+      .materialize(path, recursive: false),
       .pin(path, true), .pin(path, false), .refresh(path), .pause, .resume, .waitUntilIdle(timeout: nil),
-      .waitUntilIdle(timeout: 2.5), .acceptDeletes, .unmount, .status(path: []),
+      .waitUntilIdle(timeout: 2.5), .acceptDeletes, .unmount(force: false), .unmount(force: true),
+      .status(path: []),
     ]
     for request in requests { XCTAssertEqual(try ControlRequest(Array(request.line.utf8)), request) }
   }
@@ -63,7 +66,8 @@ final class ControlLineTests: XCTestCase {
     XCTAssertEqual(message("evict a b"), "column 9: b is not wanted here")
     XCTAssertEqual(message("evict a recursive=2"), "column 9: recursive= is 0 or 1, not 2")
     XCTAssertEqual(message("wait"), "column 5: idle is missing here")
-    XCTAssertEqual(message("wait idle timeout=soon"), "column 11: timeout=soon is no time; write 30s, 500ms, 2m")
+    XCTAssertEqual(
+      message("wait idle timeout=soon"), "column 11: timeout=soon is no time; write 30s, 500ms, 2m")
     XCTAssertEqual(message("pause now=1"), "column 7: now= is not wanted here")
     XCTAssertNil(try ControlRequest(Array("# a comment".utf8)))
   }

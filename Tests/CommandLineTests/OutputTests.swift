@@ -4,7 +4,8 @@ import XCTest
 
 final class OutputTests: XCTestCase {
   func testTable() {
-    let table = Table(heading: ["NAME", "SIZE"], rows: [["a", "10 B"], ["long name", "1 B"]], numbers: [1])
+    let table = Table(
+      heading: ["NAME", "SIZE"], rows: [["a", "10 B"], ["long name", "1 B"]], numbers: [1])
     XCTAssertEqual(table.lines, ["NAME       SIZE", "a          10 B", "long name   1 B"])
   }
 

@@ -19,12 +19,14 @@ final class PlaceTests: XCTestCase {
 
   func testMountinfo() {
     XCTAssertEqual(table.entries.count, 8)
-    XCTAssertEqual(table.mount(at: FilePath("/home/x/Cloud Docs"))?.source, FilePath(#"/home/x/.local/state/docsfs/a\b"#))
+    XCTAssertEqual(
+      table.mount(at: FilePath("/home/x/Cloud Docs"))?.source, FilePath(#"/home/x/.local/state/docsfs/a\b"#))
     XCTAssertEqual(table.mount(holding: FilePath("/home/x/Cloud Docs/a"))?.type, "fuse.docsfs")
     XCTAssertEqual(table.mount(holding: FilePath("/home/x/Cloud Docsy"))?.type, "ext4")
     XCTAssertEqual(table.mount(at: FilePath("/over"))?.type, "fuse.docsfs", "what lies on top")
     XCTAssertEqual(
-      table.docsfs.map(\.mountpoint.description), ["/home/x/Cloud Docs", "/bind", "/over"], "what is covered is not seen")
+      table.docsfs.map(\.mountpoint.description), ["/home/x/Cloud Docs", "/bind", "/over"],
+      "what is covered is not seen")
     XCTAssertEqual(MountTable.unescaped(Array(#"a\0"#.utf8)), Array(#"a\0"#.utf8))
   }
 
@@ -69,17 +71,18 @@ final class PlaceTests: XCTestCase {
   }
 
   func testContainerAddresses() throws {
-    func address(_ text: String) throws -> ContainerAddress {
-      try ContainerAddress(Array(text.utf8), workingDirectory: FilePath("/nowhere"))
-    }
-    XCTAssertEqual(try address("a/b").identity, "dir:/nowhere/a/b")
+    func address(_ text: String) throws -> ContainerAddress { try ContainerAddress(Array(text.utf8)) }
+    XCTAssertEqual(try address("/nowhere/a b").identity, "dir:/nowhere/a%20b")
+    XCTAssertEqual(try address("/nowhere/a b").text, "/nowhere/a b")
     XCTAssertEqual(try address("dir:/x/y?latency=80ms").identity, "dir:/x/y")
-    XCTAssertEqual(try address("dir:/x/y?latency=80ms").url, "dir:/x/y?latency=80ms")
-    XCTAssertEqual(try address("./s3:x").folder, FilePath("/nowhere/./s3:x"))
-    XCTAssertNil(try address("s3://bucket/p?region=x").folder)
-    XCTAssertEqual(try address("webdav+https://me:secret@host/p@q").withoutSecrets, "webdav+https://host/p@q")
-    XCTAssertThrowsError(try address(""))
-    XCTAssertThrowsError(try address("dir:"))
+    XCTAssertEqual(try address("dir:/x/y?latency=80ms").text, "dir:/x/y?latency=80ms")
+    XCTAssertEqual(try address("dir:/x/y?latency=80ms").url.latency, 0.08)
+    XCTAssertEqual(try address("/x/why?").folder, FilePath("/x/why?"))
+    let text = try address("dir:/x/a%3fb%ff?rate=1MiB").text
+    XCTAssertEqual(try address(text).text, text, "it opens the same container again")
+    XCTAssertEqual(try address(text).folder, FilePath(Array("/x/a?b".utf8) + [0xff]))
+    XCTAssertThrowsError(try address("")) { XCTAssertEqual(($0 as? Failure)?.exitCode, 64) }
+    XCTAssertThrowsError(try address("s4://x")) { XCTAssertEqual(($0 as? Failure)?.exitCode, 64) }
   }
 
   func testStateNames() {

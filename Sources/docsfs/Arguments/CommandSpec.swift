@@ -1,3 +1,5 @@
+import Containers
+
 /// One option of a command, as argp's table wants it.
 struct OptionSpec: Sendable {
   var name: String

@@ -1,4 +1,6 @@
+import Containers
 import DocsEngine
+import Faults
 
 /// What `-o` said.
 struct MountOptions {
@@ -13,7 +15,6 @@ struct MountOptions {
   var poll = 30.0
   var timeo = 30.0
   var noMaterialize: [String]?
-  var placeholderStyle = PlaceholderStyle.plain
   var offlineWrites = OfflineWrites.queue
   var fsync = FsyncPolicy.local
   /// `noexec`, `nosuid`, …: the kernel's own.
@@ -103,7 +104,7 @@ struct MountOptions {
     case "faults": faults = try choose(name, value, ["on": true, "off": false])
     case "io": try takeIO(value)
     case "fsync": fsync = try choose(name, value, ["local": .local, "cloud": .cloud])
-    case "placeholder_style": placeholderStyle = try choose(name, value, ["plain": .plain, "stub": .stub])
+    case "placeholder_style": try takePlaceholderStyle(value)
     case "offline_writes": offlineWrites = try choose(name, value, ["queue": .queue, "erofs": .erofs])
     case "cache_size": cacheSize = value == "unlimited" ? nil : try size(name, value)
     case "min_free": minFree = try room(name, value)
@@ -111,6 +112,13 @@ struct MountOptions {
     case "timeo": timeo = try time(name, value)
     default: noMaterialize = value.split(separator: ":").map(String.init)
     }
+  }
+
+  private func takePlaceholderStyle(_ value: String) throws(Failure) {
+    if value == "stub" {
+      throw .usage("mount: placeholder_style=stub is not built into this docsfs yet; leave it out")
+    }
+    _ = try choose("placeholder_style", value, ["plain": true])
   }
 
   private func takeIO(_ value: String) throws(Failure) {
@@ -134,7 +142,7 @@ struct MountOptions {
   }
 
   private func room(_ name: String, _ value: String) throws(Failure) -> MinFree {
-    if let percent = Quantity.percent(value) { return .percent(percent) }
+    if let percent = Quantity.percent(value) { return .percent(percent * 100) }
     if let bytes = Quantity.bytes(value) { return .bytes(bytes) }
     throw .usage("mount: \(name)=\(value) is neither a share of the disk (5%) nor a size (10GiB)")
   }
@@ -146,19 +154,17 @@ struct MountOptions {
 }
 
 extension MountOptions {
-  func configuration(state: String, owner: (uid: UInt32, gid: UInt32)) -> VolumeConfiguration {
-    var result = VolumeConfiguration(stateDirectory: state)
+  func configuration(state: FilePath, uid: UInt32, gid: UInt32) -> VolumeConfiguration {
+    var result = VolumeConfiguration(stateDirectory: state.text, uid: uid, gid: gid)
     result.materialize = materialize
     result.cacheSize = cacheSize
     result.minFree = minFree
     result.poll = poll
     result.timeo = timeo
     if let noMaterialize { result.noMaterialize = noMaterialize }
-    result.placeholderStyle = placeholderStyle
     result.readOnly = readOnly
     result.offlineWrites = offlineWrites
     result.fsync = fsync
-    result.owner = owner
     return result
   }
 }

@@ -1,3 +1,5 @@
+import Faults
+
 /// Finds what argp stumbled over, and says it in one line.
 enum OptionDiagnosis {
   static func explain(_ arguments: [[UInt8]], _ spec: CommandSpec) -> Failure {

@@ -37,7 +37,7 @@ enum MountCommand {
   }
 
   private static func makeFolders(_ plan: MountPlan) throws(Failure) {
-    if plan.address.isDefault, let folder = plan.address.folder { try docsfs.makeFolders(folder) }
+    if plan.address.isDefault { try docsfs.makeFolders(plan.address.folder) }
     try plan.state.make()
   }
 
@@ -76,7 +76,7 @@ enum MountCommand {
 
   private static func daemonArguments(_ plan: MountPlan, _ arguments: ParsedArguments) -> [[UInt8]] {
     var words = ["docsfs", "mount", "--ready-fd=3"].map { Array($0.utf8) }
-    words.append(Array("--container=\(plan.address.url)".utf8))
+    words.append(Array("--container=\(plan.address.text)".utf8))
     words.append(Array("--state=".utf8) + plan.state.path.bytes)
     for list in arguments.values("options") { words += [Array("-o".utf8), list] }
     return words + [Array("--".utf8), plan.mountpoint.bytes]

@@ -40,15 +40,13 @@ enum UnmountCommand {
   /// Through the daemon, which ends its session even when files are open; without its help when it does not answer.
   private static func end(_ mount: MountEntry) throws(Failure) {
     do {
-      try ControlClient(mount).require(.unmount)
-      // The daemon takes its mount away by itself; a second time is no harm.
-      usleep(50_000)
+      try ControlClient(mount).require(.unmount(force: true), patience: 10)
     } catch {
       Console.error(error.message)
     }
-    if try MountTable.current().docsfs.contains(mount) {
-      try Unmounting.unmount(mount.mountpoint, lazily: true)
-    }
+    guard try MountTable.current().docsfs.contains(mount) else { return }
+    Unmounting.abort(mount)
+    try Unmounting.unmount(mount.mountpoint, lazily: true)
   }
 
   /// Only then another mount may have the state directory.

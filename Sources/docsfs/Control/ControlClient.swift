@@ -66,8 +66,10 @@ final class ControlClient {
   }
 
   /// As `run`, for commands that have only success or failure.
-  func require(_ request: ControlRequest, each: (ControlReply) -> Void = { _ in }) throws(Failure) {
-    let last = try run(request, patience: 60, each: each)
+  func require(
+    _ request: ControlRequest, patience: Int32 = 60, each: (ControlReply) -> Void = { _ in }
+  ) throws(Failure) {
+    let last = try run(request, patience: patience, each: each)
     if let exit = last.exit, exit != 0 { throw Failure(last.error ?? "\(mountpoint): failed", exit) }
   }
 

@@ -1,3 +1,4 @@
+import Containers
 import Faults
 
 /// A line of the control socket.
@@ -12,7 +13,8 @@ enum ControlRequest: Equatable, Sendable {
   /// `timeout` in seconds; nil: as long as it takes.
   case waitUntilIdle(timeout: Double?)
   case acceptDeletes
-  case unmount
+  /// `force`: who uses it is cut off.
+  case unmount(force: Bool)
 
   static let verbs = [
     "status", "evict", "materialize", "pin", "unpin", "refresh", "pause", "resume", "wait", "accept-deletes",
@@ -49,7 +51,7 @@ enum ControlRequest: Equatable, Sendable {
       try rest.word("idle")
       return .waitUntilIdle(timeout: try rest.seconds("timeout"))
     case "accept-deletes": return .acceptDeletes
-    default: return .unmount
+    default: return .unmount(force: try rest.flag("force"))
     }
   }
 
@@ -68,7 +70,7 @@ enum ControlRequest: Equatable, Sendable {
     case .resume: "resume"
     case .waitUntilIdle(let timeout): "wait idle" + (timeout.map { " timeout=\($0)s" } ?? "")
     case .acceptDeletes: "accept-deletes"
-    case .unmount: "unmount"
+    case .unmount(let force): force ? "unmount force=1" : "unmount"
     }
   }
 }

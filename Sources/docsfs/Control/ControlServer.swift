@@ -28,7 +28,7 @@ final class ControlServer: Sendable {
       throw Failure("cannot listen at", place, problem)
     }
     let server = ControlServer(listener, directory, commands)
-    BackgroundThread.start("control") { server.acceptAll() }
+    startDetached("control") { server.acceptAll() }
     return server
   }
 
@@ -80,7 +80,7 @@ final class ControlServer: Sendable {
       set.insert(connection)
       return true
     }
-    guard admitted, BackgroundThread.start("control client", { self.serve(connection) }) else {
+    guard admitted, startDetached("control-client", { self.serve(connection) }) else {
       Self.send(.done(ExitCode.tryAgain, "the daemon has too many clients; try again"), to: connection)
       drop(connection)
       return

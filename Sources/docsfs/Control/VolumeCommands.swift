@@ -1,15 +1,17 @@
 import CLinux
 import Containers
 import DocsEngine
+import FuseBridge
 import StorageErrors
 
 /// What the control socket's commands do to the volume.
 struct VolumeCommands: Sendable {
   let volume: Volume
   let daemon: DaemonInfo
-  let unmount: @Sendable () -> Void
+  /// nil when that worked.
+  let unmount: @Sendable (_ force: Bool) -> FuseMountError?
 
-  init(volume: Volume, plan: MountPlan, unmount: @escaping @Sendable () -> Void) {
+  init(volume: Volume, plan: MountPlan, unmount: @escaping @Sendable (_ force: Bool) -> FuseMountError?) {
     self.volume = volume
     self.unmount = unmount
     daemon = DaemonInfo(
@@ -59,23 +61,14 @@ struct VolumeCommands: Sendable {
       try volume.refresh(path)
       return .done()
     case .waitUntilIdle(let timeout): return wait(timeout, cancelled, send)
-    case .pause, .resume, .acceptDeletes, .unmount:
-      performAtOnce(request)
-      return .done()
-    }
-  }
-
-  private func performAtOnce(_ request: ControlRequest) {
-    switch request {
     case .pause: volume.pause()
     case .resume: volume.resume()
     case .acceptDeletes: volume.acceptHeldDeletes()
-    // In a thread of its own: the reply shall reach the client first.
-    case .unmount:
-      let unmount = unmount
-      BackgroundThread.start("unmount") { unmount() }
-    case .status, .evict, .materialize, .pin, .refresh, .waitUntilIdle: break
+    case .unmount(let force):
+      guard let error = unmount(force) else { break }
+      return .done(error.isBusy ? ExitCode.tryAgain : ExitCode.failed, error.message)
     }
+    return .done()
   }
 
   private func status(_ path: [UInt8]?, _ send: (ControlReply) -> Void) throws(VolumeError) -> ControlReply {

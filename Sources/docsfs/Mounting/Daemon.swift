@@ -21,7 +21,7 @@ struct Daemon {
     defer { lock.release() }
     try prepareMountpoint()
     try plan.state.write(
-      About(container: plan.address.withoutSecrets, mountpoint: plan.mountpoint.text, version: docsfsVersion))
+      About(container: plan.address.text, mountpoint: plan.mountpoint.text, version: docsfsVersion))
     // A relative container path was made absolute; from here on no folder is kept busy.
     chdir("/")
     return try serve(try openVolume(), session)
@@ -43,8 +43,7 @@ struct Daemon {
 
   private func openVolume() throws(Failure) -> Volume {
     let container = try plan.address.open()
-    let configuration = plan.options.configuration(
-      state: plan.state.path.text, owner: (uid: geteuid(), gid: getegid()))
+    let configuration = plan.options.configuration(state: plan.state.path, uid: geteuid(), gid: getegid())
     do { return try Volume.open(configuration, container: container) } catch {
       throw Failure(error.message, error.exitCode)
     }
@@ -52,54 +51,67 @@ struct Daemon {
 
   private func serve(_ volume: Volume, _ session: Guarded<FuseMount?>) throws(Failure) -> Int32 {
     defer { volume.stop(timeout: 10) }
-    let mount: FuseMount
-    do {
-      mount = try FuseMount.mount(
-        volume: volume, mountpoint: plan.mountpoint.text,
-        options: FuseOptions(
-          allowOther: plan.options.allowOther, readOnly: plan.options.readOnly,
-          fsname: plan.state.path.text))
-    } catch { throw Failure(error.message) }
-    session.withLock { $0 = mount }
-    volume.start(kernel: mount)
-    let server: ControlServer
-    do {
-      server = try ControlServer.start(
-        in: plan.state.path, commands: VolumeCommands(volume: volume, plan: plan, unmount: { mount.stop() }))
-    } catch {
-      mount.stop()
-      throw error
-    }
+    // Before the mount: without its socket there shall be none.
+    let server = try ControlServer.start(
+      in: plan.state.path,
+      commands: VolumeCommands(volume: volume, plan: plan) { Self.stop(session, force: $0) })
     defer { server.stop() }
+    let mount = try mountVolume(volume)
+    session.withLock { $0 = mount }
+    volume.start(kernel: mount.kernelCache)
     announceWhenItAnswers(mount)
     mount.run(workers: 10)
     return ExitCode.done
   }
 
+  private static func stop(_ session: Guarded<FuseMount?>, force: Bool) -> FuseMountError? {
+    do throws(FuseMountError) {
+      try session.withLock { $0 }?.stop(force ? .forced : .ifUnused)
+      return nil
+    } catch { return error }
+  }
+
+  private func mountVolume(_ volume: Volume) throws(Failure) -> FuseMount {
+    var options = FuseOptions(fsname: plan.state.path.text)
+    options.allowOther = plan.options.allowOther
+    options.readOnly = plan.options.readOnly
+    do {
+      return try FuseMount.mount(volume: volume, mountpoint: plan.mountpoint.text, options: options)
+    } catch { throw Failure(error.message) }
+  }
+
   private func endOnSignals(_ session: Guarded<FuseMount?>) {
-    let mountpoint = plan.mountpoint
     EndSignals.serve(
       first: { number in
         // Before the mount there is nothing to end but this process.
         guard let mount = session.withLock({ $0 }) else { _exit(128 + number) }
-        mount.stop()
+        Self.end(mount)
       },
       again: { _ in
-        // The first one did not end it. What was acknowledged is on disk; only the kernel's side is in the way.
-        try? Unmounting.unmount(mountpoint, lazily: true)
+        _ = Self.stop(session, force: true)
+        // What was acknowledged is on disk. When the process ends, so does the connection, and who waits for it.
+        sleep(3)
         _exit(ExitCode.failed)
       })
   }
 
+  /// Who has something open keeps it until done with it, or until the second signal.
+  private static func end(_ mount: FuseMount) {
+    do { try mount.stop(.ifUnused) } catch {
+      Log.note("\(error.message): unmounted lazily; another signal cuts off who still uses it")
+      try? mount.stop(.lazy)
+    }
+  }
+
   private func announceWhenItAnswers(_ mount: FuseMount) {
     let mountpoint = plan.mountpoint, ready = ready
-    BackgroundThread.start("ready") {
+    startDetached("ready") {
       do throws(Errno) {
         _ = try mountpoint.status()
         ready.ready()
       } catch {
         ready.failed(Failure("the mount does not answer at", mountpoint, error))
-        mount.stop()
+        try? mount.stop(.forced)
       }
     }
   }

@@ -14,7 +14,7 @@ enum EndSignals {
 
   /// Runs `first` on the first signal, and `again` on each that follows.
   static func serve(first: @escaping @Sendable (Int32) -> Void, again: @escaping @Sendable (Int32) -> Void) {
-    BackgroundThread.start("signals") {
+    startDetached("signals") {
       first(next())
       while true { again(next()) }
     }

@@ -52,7 +52,7 @@ extension MountPlan {
     try state.check()
     if !holdingLock, let holder = state.holder() {
       throw Failure(
-        "\(address.withoutSecrets) is in use: its state directory \(state.path) is \(holder.description); "
+        "\(address.text) is in use: its state directory \(state.path) is \(holder.description); "
           + "run docsfs unmount \(holder.mountpoint ?? "MOUNTPOINT") first", ExitCode.tryAgain)
     }
     try checkOwner()
@@ -60,17 +60,16 @@ extension MountPlan {
   }
 
   private func checkNesting() throws(Failure) {
-    if let folder = address.folder {
-      if mountpoint.isWithin(folder) {
-        throw Failure("the mountpoint \(mountpoint) lies in the container \(folder); mount it outside")
-      }
-      if folder.isWithin(mountpoint) {
-        throw Failure("the container \(folder) lies in the mountpoint \(mountpoint); mount it elsewhere")
-      }
-      if state.path.isWithin(folder) {
-        throw Failure(
-          "the state directory \(state.path) lies in the container \(folder); give another with --state")
-      }
+    let folder = address.folder
+    if mountpoint.isWithin(folder) {
+      throw Failure("the mountpoint \(mountpoint) lies in the container \(folder); mount it outside")
+    }
+    if folder.isWithin(mountpoint) {
+      throw Failure("the container \(folder) lies in the mountpoint \(mountpoint); mount it elsewhere")
+    }
+    if state.path.isWithin(folder) {
+      throw Failure(
+        "the state directory \(state.path) lies in the container \(folder); give another with --state")
     }
     if state.path.isWithin(mountpoint) || mountpoint.isWithin(state.path) {
       throw Failure(
@@ -80,7 +79,7 @@ extension MountPlan {
   }
 
   private func checkContainer() throws(Failure) {
-    guard let folder = address.folder else { return }
+    let folder = address.folder
     let status: stat
     do { status = try folder.status() } catch {
       if error == .ENOENT, address.isDefault { return }

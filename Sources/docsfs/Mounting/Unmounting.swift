@@ -12,6 +12,16 @@ enum Unmounting {
     try unmountAsUser(mountpoint, lazily)
   }
 
+  /// Cuts the connection to the daemon: who uses the mount, or hangs in it, gets ENOTCONN.
+  static func abort(_ mount: MountEntry) {
+    let number = mount.device.drop { $0 != ":" }.dropFirst()
+    let control = FilePath("/sys/fs/fuse/connections/\(number)/abort")
+    let descriptor = control.call { lx_open($0, O_WRONLY, 0) }
+    guard descriptor >= 0 else { return }
+    _ = writeAll([UInt8(ascii: "1")], to: descriptor)
+    close(descriptor)
+  }
+
   private static func unmountAsUser(_ mountpoint: FilePath, _ lazily: Bool) throws(Failure) {
     let arguments = ["fusermount3", lazily ? "-uz" : "-u", "--"].map { Array($0.utf8) } + [mountpoint.bytes]
     let (status, text) = try Spawn.capturingErrors(arguments)

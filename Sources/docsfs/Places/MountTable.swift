@@ -2,6 +2,8 @@ import StorageErrors
 
 /// A line of /proc/self/mountinfo.
 struct MountEntry: Equatable, Sendable {
+  /// Major and minor number, `0:45`.
+  var device: String
   var mountpoint: FilePath
   /// What of the file system is mounted there; `/` unless it is a bind mount.
   var root: FilePath
@@ -46,6 +48,7 @@ struct MountTable: Sendable {
     guard fields.count >= 9, let dash = fields.dropFirst(6).firstIndex(of: [0x2d]), dash + 2 < fields.count
     else { return nil }
     return MountEntry(
+      device: String(decoding: fields[2], as: UTF8.self),
       mountpoint: FilePath(unescaped(fields[4])), root: FilePath(unescaped(fields[3])),
       type: String(decoding: fields[dash + 1], as: UTF8.self), source: FilePath(unescaped(fields[dash + 2])))
   }

@@ -1,5 +1,5 @@
 /// "did you mean": the candidate that takes the fewest edits, if that is few for its length.
-func nearest(to word: String, among candidates: some Sequence<String>) -> String? {
+package func nearest(to word: String, among candidates: some Sequence<String>) -> String? {
   let scored = candidates.map { (name: $0, distance: editDistance(word, $0)) }
   guard let best = scored.min(by: { ($0.distance, $0.name) < ($1.distance, $1.name) }) else { return nil }
   let limit = max(1, (max(word.count, best.name.count) + 1) / 3)
@@ -8,12 +8,14 @@ func nearest(to word: String, among candidates: some Sequence<String>) -> String
 }
 
 /// `; did you mean X?`, or nothing.
-func suggestion(for word: String, among candidates: some Sequence<String>, prefix: String = "") -> String {
+package func suggestion(for word: String, among candidates: some Sequence<String>, prefix: String = "")
+  -> String
+{
   nearest(to: word, among: candidates).map { "; did you mean \(prefix)\($0)?" } ?? ""
 }
 
 /// Insertions, deletions, substitutions and swaps of neighbours that lead from `a` to `b`.
-func editDistance(_ a: String, _ b: String) -> Int {
+package func editDistance(_ a: String, _ b: String) -> Int {
   let a = Array(a.utf8), b = Array(b.utf8)
   guard !a.isEmpty, !b.isEmpty else { return max(a.count, b.count) }
   var older = [Int](repeating: 0, count: b.count + 1)
