@@ -21,52 +21,58 @@ enum StatusCommand {
   }
 
   private static func show(_ arguments: ParsedArguments) throws(Failure) -> Int32 {
-    let isJSON = arguments.has("json")
-    if arguments.arguments.isEmpty { return try showMounts(isJSON) }
-    return try showItems(arguments.arguments.map { FilePath($0) }, isJSON)
-  }
-
-  private static func showMounts(_ isJSON: Bool) throws(Failure) -> Int32 {
-    let reports = try MountTable.current().docsfs.map(MountReport.init)
-    if isJSON {
-      Console.print(JSONText.of(["mounts": reports]))
-    } else if reports.isEmpty {
-      Console.print("nothing is mounted; docsfs mount ~/CloudDocs mounts your default container")
-    } else {
-      MountReport.table(reports).print()
-      for note in reports.flatMap(\.notes) { Console.print(note) }
-    }
-    return ExitCode.done
-  }
-
-  private static func showItems(_ paths: [FilePath], _ isJSON: Bool) throws(Failure) -> Int32 {
-    var items: [ItemReport] = []
+    var report = StatusReport()
     var outcome = Outcome()
-    for path in paths {
+    if arguments.arguments.isEmpty {
+      report.mounts = try MountTable.current().docsfs.map { MountReport($0) }
+    }
+    for path in arguments.arguments.map({ FilePath($0) }) {
       do {
-        items.append(try item(path))
+        try report.add(path)
         outcome.succeeded()
       } catch {
         outcome.failed(error)
       }
     }
-    if isJSON {
-      Console.print(JSONText.of(["items": items]))
-    } else if !items.isEmpty {
-      ItemReport.table(items).print()
-      for item in items { if let error = item.status.error { Console.print("\(item.path): \(error)") } }
-    }
+    if arguments.has("json") { Console.print(JSONText.of(report)) } else { report.print() }
     return outcome.exitCode
   }
+}
 
-  private static func item(_ path: FilePath) throws(Failure) -> ItemReport {
+/// What `status` found. A mountpoint is shown as the mount, any other path as the item it is.
+private struct StatusReport: Encodable {
+  var mounts: [MountReport] = []
+  var items: [ItemReport] = []
+  private var asked = false
+
+  private enum CodingKeys: CodingKey { case mounts, items }
+
+  mutating func add(_ path: FilePath) throws(Failure) {
+    asked = true
     let place = try PathResolver.current().requirePlace(path)
-    var result: ItemReport?
-    try ControlClient(place.mount).require(.status(path: place.relative)) { reply in
-      if let item = reply.item { result = ItemReport(path: path.description, status: item) }
+    if place.isMountpoint {
+      let report = MountReport(place.mount)
+      // A mount that was asked for by name and has no daemon is an error.
+      if let error = report.error { throw Failure(error, ExitCode.unavailable) }
+      mounts.append(report)
+      return
     }
-    if let result { return result }
-    throw Failure("the daemon gave no status of \(path)")
+    var found: ItemReport?
+    try ControlClient(place.mount).require(.status(path: place.relative)) { reply in
+      if let item = reply.item { found = ItemReport(path: path.description, status: item) }
+    }
+    guard let found else { throw Failure("the daemon gave no status of \(path)") }
+    items.append(found)
+  }
+
+  func print() {
+    if !asked, mounts.isEmpty {
+      Console.print("nothing is mounted; docsfs mount ~/CloudDocs mounts your default container")
+    }
+    if !mounts.isEmpty { MountReport.table(mounts).print() }
+    for note in mounts.flatMap(\.notes) { Console.print(note) }
+    if !items.isEmpty { ItemReport.table(items).print() }
+    for item in items { if let error = item.status.error { Console.print("\(item.path): \(error)") } }
   }
 }
 
@@ -134,7 +140,7 @@ struct MountReport: Encodable {
     if status.paused { notes.append("\(mountpoint): uploads are paused") }
     if status.heldDeletes > 0 {
       notes.append(
-        "\(mountpoint): the container lacks \(status.heldDeletes) items that are known here; if they were deleted "
+        "\(mountpoint): \(status.heldDeletes) deletes are held, since the container lacks so much at once; if that is "
           + "on purpose, run docsfs doctor \(mountpoint) --accept-deletes")
     }
     for item in status.failing { notes.append("\(mountpoint)/\(item.path): \(item.error ?? item.sync)") }

@@ -52,8 +52,8 @@ extension MountPlan {
     try state.check()
     if !holdingLock, let holder = state.holder() {
       throw Failure(
-        "\(address.text) is in use: its state directory \(state.path) is \(holder.description); "
-          + "run docsfs unmount \(holder.mountpoint ?? "MOUNTPOINT") first", ExitCode.tryAgain)
+        "the container \(address.text) is in use: its state directory \(state.path) is \(holder.description); "
+          + "docsfs unmount \(holder.mountpoint ?? "MOUNTPOINT") ends that", ExitCode.tryAgain)
     }
     try checkOwner()
     return try checkMountpoint(holdingLock)

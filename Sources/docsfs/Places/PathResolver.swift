@@ -9,6 +9,8 @@ struct PathResolver {
     var mount: MountEntry
     /// From the root of the file system that is mounted, no `/` in front; empty for the root.
     var relative: [UInt8]
+
+    var isMountpoint: Bool { FilePath(relative).names == mount.root.names }
   }
 
   /// The absolute path, without `.`, `..` and symlinks before its last name. Inside a docsfs mount names are taken as
@@ -63,7 +65,7 @@ extension PathResolver {
 
   func requireMount(_ mountpoint: FilePath) throws(Failure) -> MountEntry {
     let place = try requirePlace(mountpoint)
-    if FilePath(place.relative).names == place.mount.root.names { return place.mount }
+    if place.isMountpoint { return place.mount }
     throw Failure(
       "\(mountpoint) is no mountpoint; it lies in the mount \(place.mount.mountpoint)", ExitCode.unavailable)
   }
