@@ -28,7 +28,8 @@ let package = Package(
       dependencies: ["DocsEngine", "Containers", "StorageErrors", "CFuse", "CLinux"],
       swiftSettings: strict),
     .executableTarget(
-      name: "docsfs", dependencies: ["FuseBridge", "DocsEngine", "Containers", "CLinux"],
+      name: "docsfs",
+      dependencies: ["FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux"],
       swiftSettings: strict),
 
     .target(
@@ -41,6 +42,7 @@ let package = Package(
     .testTarget(
       name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
+    .testTarget(name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"], swiftSettings: strict),
     .testTarget(
       name: "MountedTests", dependencies: ["TestSupport", "docsfs"], swiftSettings: strict),
   ]

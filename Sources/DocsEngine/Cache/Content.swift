@@ -67,7 +67,10 @@ struct LocalBytes {
   mutating func satisfied() -> [Waiter] {
     guard !waiters.isEmpty else { return [] }
     let ready = waiters.filter { has($0.range) }
-    if !ready.isEmpty { waiters.removeAll { has($0.range) } }
+    if !ready.isEmpty {
+      let done = Set(ready.map(\.id))
+      waiters.removeAll { done.contains($0.id) }
+    }
     return ready
   }
 
