@@ -29,7 +29,7 @@ let package = Package(
       swiftSettings: strict),
 
     .target(
-      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "CLinux"],
+      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "StorageErrors", "CLinux"],
       path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
       name: "StorageErrorsTests", dependencies: ["StorageErrors"], swiftSettings: strict),
@@ -39,6 +39,7 @@ let package = Package(
       name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
     .testTarget(
-      name: "MountedTests", dependencies: ["TestSupport", "docsfs"], swiftSettings: strict),
+      name: "MountedTests", dependencies: ["TestSupport", "StorageErrors", "CLinux", "docsfs"],
+      swiftSettings: strict),
   ]
 )
