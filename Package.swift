@@ -40,6 +40,6 @@ let package = Package(
       exclude: ["Samples"], swiftSettings: strict),
     .testTarget(
       name: "MountedTests", dependencies: ["TestSupport", "StorageErrors", "CLinux", "docsfs"],
-      swiftSettings: strict),
+      exclude: ["Programs"], swiftSettings: strict),
   ]
 )

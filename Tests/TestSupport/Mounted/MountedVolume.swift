@@ -85,6 +85,13 @@ package final class MountedVolume {
     daemon = nil
   }
 
+  /// Nothing is noticed or uploaded before `body` ends. It must not touch the mount.
+  package func whileDaemonStops(_ body: () throws -> Void) rethrows {
+    daemon?.signal(SIGSTOP)
+    defer { daemon?.signal(SIGCONT) }
+    try body()
+  }
+
   package func remount() throws {
     if daemon != nil { try unmount() }
     try mount()

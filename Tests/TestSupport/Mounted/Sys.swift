@@ -142,15 +142,16 @@ package enum Sys {
 /// Bytes that a seed determines, so that a test need not keep them.
 package func patterned(_ count: Int, seed: UInt64) -> [UInt8] {
   var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1
-  return [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
-    for index in 0..<count {
+  let words = [UInt64](unsafeUninitializedCapacity: (count + 7) / 8) { buffer, filled in
+    for index in buffer.indices {
       state ^= state << 13
       state ^= state >> 7
       state ^= state << 17
-      buffer[index] = UInt8(truncatingIfNeeded: state >> 32)
+      buffer[index] = state
     }
-    filled = count
+    filled = buffer.count
   }
+  return words.withUnsafeBytes { Array($0.prefix(count)) }
 }
 
 extension timespec {
