@@ -33,7 +33,7 @@ let package = Package(
       swiftSettings: strict),
 
     .target(
-      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "CLinux"],
+      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "StorageErrors", "CLinux"],
       path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
       name: "StorageErrorsTests", dependencies: ["StorageErrors"], swiftSettings: strict),
@@ -44,6 +44,7 @@ let package = Package(
       exclude: ["Samples"], swiftSettings: strict),
     .testTarget(name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"], swiftSettings: strict),
     .testTarget(
-      name: "MountedTests", dependencies: ["TestSupport", "docsfs"], swiftSettings: strict),
+      name: "MountedTests", dependencies: ["TestSupport", "StorageErrors", "CLinux", "docsfs"],
+      exclude: ["Programs"], swiftSettings: strict),
   ]
 )
