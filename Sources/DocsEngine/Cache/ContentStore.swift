@@ -110,3 +110,10 @@ func writeAll(_ fd: Int32, _ bytes: UnsafeRawBufferPointer, at offset: Int64) th
     done += n
   }
 }
+
+func writeAll(_ fd: Int32, _ bytes: [UInt8], at offset: Int64) throws(Errno) {
+  let result = bytes.withUnsafeBytes { raw -> Result<Void, Errno> in
+    do throws(Errno) { return .success(try writeAll(fd, raw, at: offset)) } catch { return .failure(error) }
+  }
+  try result.get()
+}

@@ -174,7 +174,7 @@ extension Volume {
   ) {
     let copy = [UInt8](bytes)
     change(handle.content, wait, reply) { file throws(Errno) in
-      try copy.withUnsafeBytes { bytes throws(Errno) in try writeAll(file.fd, bytes, at: offset) }
+      try writeAll(file.fd, copy, at: offset)
       return copy.count
     }
   }
