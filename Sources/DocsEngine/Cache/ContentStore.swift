@@ -46,6 +46,12 @@ final class ContentStore: Sendable {
     }
   }
 
+  /// Moves a content file to `lost/` in the state directory.
+  func moveAside(_ number: Int64) -> Bool {
+    guard mkdirat(stateFile.fd, "lost", 0o700) == 0 || errno == EEXIST else { return false }
+    return renameat(directory.fd, Self.name(number), stateFile.fd, "lost/\(number)") == 0
+  }
+
   /// Size, modification time and blocks on disk of a content file; nil when there is none.
   func info(_ number: Int64) -> (size: Int64, modified: Timestamp, bytes: Int64)? {
     var info = stat()
