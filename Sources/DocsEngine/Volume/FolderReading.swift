@@ -43,7 +43,7 @@ extension Volume {
       guard body(.init(cookie: 2, name: [0x2e, 0x2e], kind: .folder, id: parent)) else { return .success(()) }
     }
     let entries = handle.snapshot.withLock { $0 }
-    var index = Self.firstIndex(in: entries, after: ItemID(max(2, cookie) - 1 - 1))
+    var index = Self.firstIndex(in: entries, after: ItemID(max(2, cookie) - 1))
     while index < entries.count {
       let end = min(index + 256, entries.count)
       switch page(entries[index..<end], of: handle.item, plus: plus) {
