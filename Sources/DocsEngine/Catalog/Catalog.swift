@@ -19,8 +19,8 @@ final class Catalog: Sendable {
   private let walFile: ContentFile
   private let directory: String
 
-  /// Pages in the write-ahead log from which a checkpoint pays.
-  private static let checkpointBytes: Int64 = 16 << 20
+  /// Size of the write-ahead log from which a checkpoint pays.
+  private static let checkpointBytes: Int64 = 4 << 20
 
   init(directory: String) throws(VolumeError) {
     self.directory = directory
@@ -114,9 +114,9 @@ final class Catalog: Sendable {
     guard fstat(walFile.fd, &info) == 0, Int64(info.st_size) > Self.checkpointBytes else { return }
     let checkpointer = try? Connection(path: directory + "/catalog.db", readOnly: false)
     checkpointer?.checkpoint(SQLITE_CHECKPOINT_PASSIVE)
-    // A log that passive checkpoints cannot restart grows for ever: from 16 times the size on, writers wait once.
-    if Int64(info.st_size) > 16 * Self.checkpointBytes {
-      writer.withLock { $0.checkpoint(SQLITE_CHECKPOINT_RESTART) }
+    // A log that passive checkpoints cannot restart grows for ever: writers wait once, for what little is left.
+    if Int64(info.st_size) > 8 * Self.checkpointBytes {
+      writer.withLock { $0.checkpoint(SQLITE_CHECKPOINT_TRUNCATE) }
     }
   }
 

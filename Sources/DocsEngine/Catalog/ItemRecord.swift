@@ -84,8 +84,13 @@ extension ItemRecord {
     bytes, used, flags, pending, r_parent, r_name, r_version, r_identity, r_size, job_parent, job_name,
     job_digest, job_size, error
     """
-  static let upsert =
-    "INSERT OR REPLACE INTO items (\(columns)) VALUES (\(Array(repeating: "?", count: 29).joined(separator: ",")))"
+  /// An update, not a replacement: only the indexes of columns that have changed are written.
+  static let upsert: String = {
+    let names = columns.split { $0 == "," || $0.isWhitespace }.map(String.init)
+    let places = Array(repeating: "?", count: names.count).joined(separator: ", ")
+    let sets = names.dropFirst().map { "\($0) = excluded.\($0)" }.joined(separator: ", ")
+    return "INSERT INTO items (\(columns)) VALUES (\(places)) ON CONFLICT (id) DO UPDATE SET \(sets)"
+  }()
 
   func bind(_ s: Statement) {
     s.bind(1, Int64(bitPattern: id.rawValue))
