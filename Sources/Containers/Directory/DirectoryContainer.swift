@@ -85,11 +85,13 @@ package final class DirectoryContainer: Container {
       guard let found = try look(at: path, in: folder, root, "read") else {
         throw ContainerError(.ENOENT, "read", path)
       }
+      guard found.state.kind == .file, found.state.version == version else {
+        throw ContainerError(.versionChanged, "cannot read \(path): it has changed")
+      }
       try settle(found.state, call, path)
       let file = try on("read", path) { () throws(Errno) in
         try found.descriptor.reopened(O_RDONLY | O_NONBLOCK | O_NOCTTY)
       }
-      try requireVersion(version, of: file, root, path)
       try copy(file, range, path, call, sink)
       try requireVersion(version, of: file, root, path)
     }

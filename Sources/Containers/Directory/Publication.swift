@@ -81,7 +81,7 @@ extension DirectoryContainer {
     _ hidden: borrowing Hidden
   ) throws(ContainerError) {
     try on("publish", path) { () throws(Errno) in
-      try move(from: hidden.staging, staged.name, to: folder, cName(path.last?.bytes ?? []))
+      try bring(from: hidden.staging, staged.name, to: folder, cName(path.last?.bytes ?? []))
       try folder.syncNames()
     }
   }
