@@ -117,6 +117,8 @@ final class DirectoryRaceTests: XCTestCase {
     let fd = open(root + "/a", O_WRONLY | O_APPEND)
     guard fd >= 0 else { return false }
     defer { close(fd) }
+    // A while between open and write: what was opened may be replaced meanwhile.
+    if Bool.random() { usleep(UInt32.random(in: 0..<1_000)) }
     return write(fd, line + "\n", line.utf8.count + 1) == line.utf8.count + 1
   }
 
