@@ -43,13 +43,13 @@ final class DirectoryRaceTests: XCTestCase {
     let foreignersLeft = Guarded(2)
     onThreads(4) { number in
       if number < 2 {
-        for round in 0..<150 {
+        for round in 0..<80 {
           let text = "foreign \(number) \(round)"
           if let old = try? Self.exchangeIn(text, root) {
             written.withLock { _ = $0.insert(text) }
             seen.withLock { _ = $0.insert(old) }
           }
-          usleep(UInt32.random(in: 0..<2_000))
+          usleep(UInt32.random(in: 0..<30_000))
         }
         return foreignersLeft.withLock { $0 -= 1 }
       }
@@ -91,11 +91,11 @@ final class DirectoryRaceTests: XCTestCase {
     let writersLeft = Guarded(2)
     onThreads(3) { number in
       if number < 2 {
-        for round in 0..<300 {
+        for round in 0..<80 {
           if Self.append("line \(number) \(round)", root) {
             written.withLock { _ = $0.insert("line \(number) \(round)") }
           }
-          usleep(UInt32.random(in: 0..<2_000))
+          usleep(UInt32.random(in: 0..<30_000))
         }
         return writersLeft.withLock { $0 -= 1 }
       }
@@ -118,7 +118,7 @@ final class DirectoryRaceTests: XCTestCase {
     guard fd >= 0 else { return false }
     defer { close(fd) }
     // A while between open and write: what was opened may be replaced meanwhile.
-    if Bool.random() { usleep(UInt32.random(in: 0..<1_000)) }
+    if Bool.random() { usleep(UInt32.random(in: 0..<5_000)) }
     return write(fd, line + "\n", line.utf8.count + 1) == line.utf8.count + 1
   }
 
@@ -131,7 +131,7 @@ final class DirectoryRaceTests: XCTestCase {
     let isDone = Guarded(false)
     onThreads(2) { number in
       if number == 0 {
-        for round in 0..<300 {
+        for round in 0..<80 {
           let new = root + "/.docsfs-container/test"
           try? "text \(round)".write(toFile: new, atomically: false, encoding: .utf8)
           if lx_renameat2(AT_FDCWD, new, AT_FDCWD, root + "/a", UInt32(LX_RENAME_NOREPLACE)) == 0 {
@@ -140,7 +140,7 @@ final class DirectoryRaceTests: XCTestCase {
             written.withLock { _ = $0.insert("text \(round)") }
             seen.withLock { _ = $0.insert(old) }
           }
-          usleep(UInt32.random(in: 0..<2_000))
+          usleep(UInt32.random(in: 0..<30_000))
         }
         return isDone.withLock { $0 = true }
       }
