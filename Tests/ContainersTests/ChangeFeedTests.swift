@@ -25,7 +25,7 @@ final class ChangeFeedTests: XCTestCase {
       })
     addTeardownBlock {
       feed.stop()
-      withExtendedLifetime(folder) {}
+      folder.remove()
     }
     return Setting(folder: folder, container: container, feed: feed, hints: hints)
   }

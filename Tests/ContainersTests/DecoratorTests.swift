@@ -7,7 +7,7 @@ import XCTest
 final class RetryingContainerTests: XCTestCase {
   private func make(attempts: Int = 4) throws -> (flaky: FlakyContainer, container: RetryingContainer) {
     let folder = try TemporaryFolder()
-    addTeardownBlock { withExtendedLifetime(folder) {} }
+    addTeardownBlock { folder.remove() }
     let flaky = FlakyContainer(DirectoryContainer(path: Array(folder.path.utf8)))
     return (
       flaky, RetryingContainer(flaky, .init(attempts: attempts, firstPause: 0.001, longestPause: 0.002))
@@ -116,7 +116,7 @@ final class ThrottledContainerTests: XCTestCase {
     fast: DirectoryContainer, slow: ThrottledContainer
   ) {
     let folder = try TemporaryFolder()
-    addTeardownBlock { withExtendedLifetime(folder) {} }
+    addTeardownBlock { folder.remove() }
     let fast = DirectoryContainer(path: Array(folder.path.utf8))
     return (fast, ThrottledContainer(fast, latency: latency, rate: rate))
   }

@@ -12,7 +12,7 @@ final class DirectoryContainerTests: XCTestCase {
     let folder = try TemporaryFolder()
     let container = DirectoryContainer(path: Array(folder.path.utf8))
     _ = try container.identify(create: true, CallContext())
-    addTeardownBlock { withExtendedLifetime(folder) {} }
+    addTeardownBlock { folder.remove() }
     return (folder, container)
   }
 

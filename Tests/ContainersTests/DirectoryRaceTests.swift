@@ -13,7 +13,7 @@ final class DirectoryRaceTests: XCTestCase {
     let folder = try TemporaryFolder()
     let container = DirectoryContainer(path: Array(folder.path.utf8), abilities: abilities)
     _ = try container.identify(create: true, CallContext())
-    addTeardownBlock { withExtendedLifetime(folder) {} }
+    addTeardownBlock { folder.remove() }
     return (folder, container)
   }
 

@@ -14,7 +14,7 @@ final class DirectoryRootTests: XCTestCase {
     mkdir(root, 0o755)
     let container = DirectoryContainer(path: Array(root.utf8))
     _ = try container.identify(create: true, CallContext())
-    addTeardownBlock { withExtendedLifetime(parent) {} }
+    addTeardownBlock { parent.remove() }
     return (parent, root, container)
   }
 
