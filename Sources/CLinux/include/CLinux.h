@@ -89,3 +89,18 @@ int lx_peer(int s, uid_t *uid, pid_t *pid);
 
 /// argp_error(3) without its varargs.
 void lx_argp_error(const struct argp_state *s, const char *text);
+/// The help that argp makes of its table, on standard output.
+void lx_argp_help(const struct argp *a, const char *name);
+/// environ(7).
+char **lx_environment(void);
+/// pipe2(2).
+int lx_pipe(int ends[2]);
+/// posix_spawn_file_actions_addclosefrom_np(3).
+int lx_spawn_close_from(posix_spawn_file_actions_t *actions, int first);
+int lx_accept(int s);
+/// The longest wait of one read or write, in seconds; 0: without end.
+void lx_socket_timeout(int s, int seconds);
+/// readlink(2).
+ssize_t lx_readlink(const char *path, void *room, size_t size);
+/// A stream socket of AF_UNIX.
+int lx_unix_socket(void);
