@@ -5,11 +5,14 @@ import DocsEngine
 /// What all requests of one mount share; libfuse's `userdata`. It owns the session, which therefore lives
 /// until the last request is answered.
 final class Bridge: @unchecked Sendable {
-  // Sendable holds because `session` is set once, before any thread serves it, and libfuse locks it itself.
+  // Sendable holds because `session` and `notifier` are set once, before any thread serves requests, and libfuse
+  // locks the session itself.
   let volume: Volume
   let options: FuseOptions
   let interruptions = InterruptionTable()
+  let handshake = Handshake()
   private(set) var session: OpaquePointer?
+  weak var notifier: Notifier?
 
   init(volume: Volume, options: FuseOptions) {
     self.volume = volume

@@ -14,6 +14,7 @@ package final class FuseMount: Sendable {
     self.bridge = bridge
     self.mounted = mounted
     notifier = Notifier(bridge)
+    bridge.notifier = notifier
   }
 
   /// Where it is mounted, without symlinks.
@@ -29,7 +30,7 @@ package final class FuseMount: Sendable {
   package static func mount(
     volume: Volume, mountpoint: String, options: FuseOptions
   ) throws(FuseMountError) -> FuseMount {
-    guard let resolved = realpath(mountpoint, nil) else {
+    guard let resolved = realpath(mountpoint + "/.", nil) else {
       throw FuseMountError("\(mountpoint): \(Errno.current)")
     }
     defer { free(resolved) }
@@ -56,7 +57,9 @@ package final class FuseMount: Sendable {
 
   /// The kernel's first request is INIT: it is served here, before there are other threads.
   private func shakeHands(_ session: OpaquePointer) throws(FuseMountError) {
-    serveRequests(session, atMost: 1)
+    bridge.watchDevice(session)
+    serveRequests(bridge, session, atMost: 1)
+    bridge.handshake.finish()
     if fuse_session_exited(session) != 0 {
       let reason = LibfuseLog.text
       try? stop(.forced)
@@ -73,10 +76,10 @@ package final class FuseMount: Sendable {
     let telling = Thread(name: "docsfs-notify") { notifier.run() }
     let serving = (1..<max(2, workers)).compactMap { number in
       Thread(name: "docsfs-fuse-\(number)") {
-        if let session = bridge.session { serveRequests(session) }
+        if let session = bridge.session { serveRequests(bridge, session) }
       }
     }
-    serveRequests(session)
+    serveRequests(bridge, session)
     for thread in serving { thread.join() }
     fuse_session_exit(session)
     notifier.close()
@@ -85,7 +88,7 @@ package final class FuseMount: Sendable {
 }
 
 /// Serves requests until the session has ended, or `atMost` of them.
-private func serveRequests(_ session: OpaquePointer, atMost: Int = .max) {
+private func serveRequests(_ bridge: Bridge, _ session: OpaquePointer, atMost: Int = .max) {
   var buffer = fuse_buf()
   defer { free(buffer.mem) }
   var served = 0
@@ -93,6 +96,7 @@ private func serveRequests(_ session: OpaquePointer, atMost: Int = .max) {
     let result = fuse_session_receive_buf(session, &buffer)
     if result == -EINTR || result == -EAGAIN { continue }
     guard result > 0 else { return }
+    if atMost == 1 { bridge.handshake.note(buffer) } else { bridge.clearSetID(before: buffer) }
     fuse_session_process_buf(session, &buffer)
     served += 1
   }

@@ -1,9 +1,9 @@
 import CFuse
 import DocsEngine
 
-/// What is asked of the kernel, where it can.
+/// What is asked of the kernel, where it can. Not ASYNC_DIO: with it an O_DIRECT read that waits cannot be killed.
 private let wanted =
-  FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_EXPLICIT_INVAL_DATA
+  FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_EXPLICIT_INVAL_DATA
   | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_CACHE_SYMLINKS
   | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE | FUSE_CAP_IOCTL_DIR
 

@@ -36,7 +36,7 @@ private func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
     serve(raw) { (request) throws(Errno) in
       guard let wanted else { throw .EINVAL }
       let handle = info == nil ? nil : try fileHandle(info)
-      let change = AttributeChange(wanted.pointee, which: which)
+      let change = request.change(wanted.pointee, which: which, of: NodeID(node))
       request.volume.setAttributes(NodeID(node), handle, change, request.caller, request.wait) {
         request.attributes($0)
       }

@@ -9,7 +9,8 @@ package enum UnmountManner: Sendable {
   case ifUnused
   /// It disappears at once, and ends when the last who uses it has gone.
   case lazy
-  /// The connection is cut: who uses it gets ENOTCONN.
+  /// The connection is cut: who uses it gets ENOTCONN. A user other than root can do that only where the fusectl
+  /// file system is mounted; elsewhere it is lazy, and the end of the process cuts the connection.
   case forced
 }
 
@@ -27,7 +28,13 @@ extension FuseMount {
   }
 
   private func unmountAsRoot(_ manner: UnmountManner) throws(FuseMountError) {
-    guard lx_umount(mountpoint, manner == .ifUnused ? 0 : 1) != 0 else { return }
+    let flags =
+      switch manner {
+      case .ifUnused: 0
+      case .lazy: MNT_DETACH
+      case .forced: MNT_DETACH | MNT_FORCE
+      }
+    guard umount2(mountpoint, Int32(flags)) != 0 else { return }
     let error = Errno.current
     // EINVAL: somebody else was faster.
     guard error != .EINVAL else { return }
