@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -60,6 +61,21 @@ ssize_t lx_copy_file_range(int from, off_t *a, int to, off_t *b, size_t n) {
 int lx_fallocate(int fd, int mode, off_t offset, off_t length) { return fallocate(fd, mode, offset, length); }
 int lx_syncfs(int fd) { return syncfs(fd); }
 int lx_lock_file(int fd) { return flock(fd, LOCK_EX | LOCK_NB); }
+int lx_lock_shared(int fd) {
+  int r;
+  do {
+    r = flock(fd, LOCK_SH);
+  } while (r != 0 && errno == EINTR);
+  return r;
+}
+
+int lx_lease(int fd) {
+  if (fcntl(fd, F_SETSIG, SIGURG) != 0) return -1;
+  return fcntl(fd, F_SETLEASE, F_RDLCK);
+}
+
+int lx_unlease(int fd) { return fcntl(fd, F_SETLEASE, F_UNLCK); }
+
 int lx_gettid(void) { return (int)syscall(SYS_gettid); }
 int lx_umount(const char *path, int lazy) { return umount2(path, lazy ? MNT_DETACH : 0); }
 void lx_thread_name(const char *name) { prctl(PR_SET_NAME, name); }

@@ -62,11 +62,20 @@ int lx_fallocate(int fd, int mode, off_t offset, off_t length);
 int lx_syncfs(int fd);
 /// flock(2), exclusive, without waiting.
 int lx_lock_file(int fd);
+/// flock(2), shared, waiting for one who holds it exclusively.
+int lx_lock_shared(int fd);
+/// A read lease (fcntl F_SETLEASE): EAGAIN when anybody has the file open for writing. While it is held, an open
+/// for writing waits in the kernel. Breaking it sends SIGURG, which is ignored by default, not the deadly SIGIO.
+int lx_lease(int fd);
+int lx_unlease(int fd);
 int lx_gettid(void);
 /// umount2(2), with MNT_DETACH if `lazy`.
 int lx_umount(const char *path, int lazy);
 /// prctl(PR_SET_NAME) of the calling thread; 15 bytes at most are kept.
 void lx_thread_name(const char *name);
+
+/// The name in a directory entry; valid as long as the entry.
+static inline const char *lx_entry_name(const struct dirent *e) { return e->d_name; }
 
 static inline int lx_is_dir(mode_t m) { return S_ISDIR(m); }
 static inline int lx_is_reg(mode_t m) { return S_ISREG(m); }
