@@ -62,12 +62,21 @@ enum ItemCommands {
         Console.print(JSONText.of(ItemOutcome(item: item, refused: reply.refused)))
       } else if let reason = reply.refused {
         bar.clear()
-        Console.error("\(full(place, item)): \(reason)")
+        Console.error("\(full(place, item)): \(explained(reason, full(place, item)))")
       }
     }
     bar.clear()
     guard let exit = last.exit, exit != ExitCode.done else { return }
     throw Failure(refusals > 0 ? "" : "\(path): \(last.error ?? "\(verb) failed")", exit)
+  }
+
+  /// Who has it open stands in /proc, as far as this user may look.
+  private static func explained(_ reason: String, _ path: FilePath) -> String {
+    guard reason == "open" else { return reason }
+    let holders = MountHolders.find(path)
+    if holders.isEmpty { return "a program has it open; close it first" }
+    return "open in " + holders.prefix(3).map { "\($0.command) (process \($0.pid))" }.joined(separator: ", ")
+      + "; close it first"
   }
 
   private static func full(_ place: PathResolver.Place, _ item: ItemStatus) -> FilePath {

@@ -39,6 +39,7 @@ enum MountCommand {
   private static func makeFolders(_ plan: MountPlan) throws(Failure) {
     if plan.address.isDefault { try docsfs.makeFolders(plan.address.folder) }
     try plan.state.make()
+    plan.state.rotateLog()
   }
 
   private static func serve(_ plan: MountPlan, _ ready: ReadyPipe) -> Int32 {

@@ -40,7 +40,7 @@ struct VolumeCommands: Sendable {
         tally.count(reason)
         send(ControlReply(item: item, refused: reason))
       }
-      return tally.outcome
+      return try tally.outcome(recursive) { () throws(VolumeError) in try volume.itemStatus(path) }
     case .materialize(let path, let recursive):
       guard let path = containerPath(path) else { return Self.badPath(path) }
       var tally = Tally()
@@ -50,7 +50,7 @@ struct VolumeCommands: Sendable {
         tally.count(reason)
         send(ControlReply(item: item, refused: reason))
       }
-      return tally.outcome
+      return try tally.outcome(recursive) { () throws(VolumeError) in try volume.itemStatus(path) }
     case .pin(let path, let pinned):
       guard let path = containerPath(path) else { return Self.badPath(path) }
       try volume.setPin(path, pinned)
@@ -128,7 +128,12 @@ private struct Tally {
     if reason == nil { done += 1 } else { refused += 1 }
   }
 
-  var outcome: ControlReply {
+  func outcome(_ recursive: Bool, of item: () throws(VolumeError) -> ItemStatus) throws(VolumeError)
+    -> ControlReply
+  {
+    if done + refused == 0, !recursive, try item().kind == "folder" {
+      return .done(ExitCode.failed, "it is a folder; -r takes all that is in it (recursive=1)")
+    }
     if refused == 0 { return .done() }
     let code = done > 0 ? ExitCode.partly : ExitCode.failed
     return .done(code, "\(refused) of \(done + refused) items refused")

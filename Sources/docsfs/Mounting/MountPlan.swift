@@ -47,7 +47,8 @@ enum MountpointState: Equatable {
 extension MountPlan {
   /// `holdingLock`: by the daemon, which has the state directory.
   func check(holdingLock: Bool = false) throws(Failure) -> MountpointState {
-    try checkNesting()
+    let table = try MountTable.current()
+    try checkNesting(table)
     try checkContainer()
     try state.check()
     if !holdingLock, let holder = state.holder() {
@@ -56,10 +57,16 @@ extension MountPlan {
           + "docsfs unmount \(holder.mountpoint ?? "MOUNTPOINT") ends that", ExitCode.tryAgain)
     }
     try checkOwner()
-    return try checkMountpoint(holdingLock)
+    return try checkMountpoint(table, holdingLock)
   }
 
-  private func checkNesting() throws(Failure) {
+  private func checkNesting(_ table: MountTable) throws(Failure) {
+    for (what, path) in [("container", address.folder), ("state directory", state.path)] {
+      if let mount = table.mount(holding: path), mount.isDocsfs {
+        throw Failure(
+          "the \(what) \(path) lies in the docsfs mount \(mount.mountpoint); choose a folder outside")
+      }
+    }
     let folder = address.folder
     if mountpoint.isWithin(folder) {
       throw Failure("the mountpoint \(mountpoint) lies in the container \(folder); mount it outside")
@@ -106,8 +113,7 @@ extension MountPlan {
     )
   }
 
-  private func checkMountpoint(_ holdingLock: Bool) throws(Failure) -> MountpointState {
-    let table = try MountTable.current()
+  private func checkMountpoint(_ table: MountTable, _ holdingLock: Bool) throws(Failure) -> MountpointState {
     if let mount = table.mount(at: mountpoint) { return try checkMount(mount, holdingLock) }
     if let around = table.mount(holding: mountpoint), around.isDocsfs {
       throw Failure(
