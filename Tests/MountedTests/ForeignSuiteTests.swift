@@ -17,7 +17,8 @@ final class ForeignSuiteTests: MountedTestCase {
     let native = try outside("native")
     let program = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .appendingPathComponent("foreign/compare").path
-    let arguments = ["python3", "-B", program, suite, native, volume.mountpoint] + (Effort.full ? ["--full"] : [])
+    let arguments =
+      ["python3", "-B", program, suite, native, volume.mountpoint] + (Effort.full ? ["--full"] : [])
     let outcome = Shell.run(arguments, within: patience - 30)
     try XCTSkipIf(outcome.status == 77, outcome.text)
     XCTAssertTrue(outcome.succeeded, outcome.description)
