@@ -10,9 +10,9 @@ WORDS = "let var func return guard else throw await self init case switch while 
 
 
 def make(folder, scale):
-    """Leaves tree.tar and repo/ in `folder`. At scale 1 about 4,000 files and 40 MB."""
+    """Leaves tree.tar and repo/ in `folder`. At scale 1 about 9,000 files and 80 MB."""
     archive = os.path.join(folder, "tree.tar")
-    write_archive(archive, max(200, int(4_000 * scale)))
+    write_archive(archive, max(200, int(9_000 * scale)))
     repository = os.path.join(folder, "repo")
     os.mkdir(repository)
     subprocess.run(["tar", "-C", repository, "-xf", archive], check=True)

@@ -98,6 +98,8 @@ class Docsfs(Place):
     options = ()
 
     def command(self):
+        if not os.access(self.binary, os.X_OK):
+            raise RuntimeError(f"{self.binary}: there is no such program; swift build -c release makes it")
         url = f"dir:{self.backing}" + (f"?{self.query}" if self.query else "")
         extra = ["-o", ",".join(self.options)] if self.options else []
         state = os.path.join(self.home, "state")

@@ -67,6 +67,8 @@ def small_files(folder, scale, inputs):
     watch.measure("mkdir", lambda: [os.mkdir(path) for path in folders])
     watch.measure("create", lambda: [put(path, b"x" * 1000) for path in paths])
     watch.measure("stat, warm", lambda: [os.stat(path) for path in paths])
+    if drop_caches():
+        watch.measure("stat, cold", lambda: [os.stat(path) for path in paths])
     watch.measure("readdir, warm", lambda: [os.listdir(path) for path in folders])
     watch.measure("open + read, warm", lambda: [read_all(path, 1000) for path in paths])
     if drop_caches():
@@ -86,8 +88,8 @@ def large_folder(folder, scale, inputs):
     names = [f"{number:06d}" for number in range(count)]
     watch.measure("create", lambda: [put(os.path.join(folder, name), b"") for name in names])
     if drop_caches():
-        watch.measure("ls -l, cold", lambda: look_at_all(folder, count))
-    watch.measure("ls -l, warm", lambda: look_at_all(folder, count))
+        watch.measure("ls -lU, cold", lambda: look_at_all(folder, count))
+    watch.measure("ls -lU, warm", lambda: look_at_all(folder, count))
     watch.measure("ls, warm", lambda: len(os.listdir(folder)))
     sample = random.Random(3).sample(names, count // 10)
     watch.measure("stat at random", lambda: [os.stat(os.path.join(folder, name)) for name in sample])
@@ -120,8 +122,14 @@ def git(folder, scale, inputs):
     put(os.path.join(clone, "new"), b"line\n")
     who = ("-c", "user.name=b", "-c", "user.email=b@example.org")
     watch.measure("add + commit", lambda: (run("-C", clone, "add", "."), run("-C", clone, *who, "commit", "-qm", "b")))
+    watch.measure("rm and checkout", lambda: checkout(run, clone))
     watch.measure("fsck", lambda: run("-C", clone, "fsck", "--no-progress"))
     return watch.seconds
+
+
+def checkout(run, clone):
+    run("-C", clone, "rm", "-rq", ".")
+    run("-C", clone, "checkout", "-q", "HEAD", "--", ".")
 
 
 def write_blocks(path, block, size, sync=False):
