@@ -23,9 +23,13 @@ let package = Package(
     .target(
       name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CCrypto", "CLinux"],
       swiftSettings: strict),
-    .target(name: "FuseBridge", dependencies: ["DocsEngine", "CFuse"], swiftSettings: strict),
+    .target(
+      name: "FuseBridge",
+      dependencies: ["DocsEngine", "Containers", "StorageErrors", "CFuse", "CLinux"],
+      swiftSettings: strict),
     .executableTarget(
-      name: "docsfs", dependencies: ["FuseBridge", "DocsEngine", "Containers", "CLinux"],
+      name: "docsfs",
+      dependencies: ["FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux"],
       swiftSettings: strict),
 
     .target(
@@ -38,6 +42,7 @@ let package = Package(
     .testTarget(
       name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
+    .testTarget(name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"], swiftSettings: strict),
     .testTarget(
       name: "MountedTests", dependencies: ["TestSupport", "StorageErrors", "CLinux", "docsfs"],
       exclude: ["Programs"], swiftSettings: strict),

@@ -2,6 +2,7 @@
 #pragma once
 #define FUSE_USE_VERSION 314
 #include <fuse3/fuse_lowlevel.h>
+#include <linux/fuse.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
