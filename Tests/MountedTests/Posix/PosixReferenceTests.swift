@@ -13,7 +13,7 @@ final class PosixReferenceTests: XCTestCase {
     let variables = ProcessInfo.processInfo.environment
     try XCTSkipUnless(variables["DOCSFS_PLACE"] == nil, "runs in the place that was given")
     let home = try MountedTestCase.makeHome()
-    defer { try? FileManager.default.removeItem(atPath: home) }
+    defer { MountedTestCase.remove(home) }
     let bundle = try Sys.readlink("/proc/self/exe")
     let list = Self.classes.map { "MountedTests.\($0)" }.joined(separator: ",")
     let outcome = Shell.run([bundle, list], environment: ["DOCSFS_PLACE": home], within: 300)

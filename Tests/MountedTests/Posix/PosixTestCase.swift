@@ -31,7 +31,7 @@ class PosixTestCase: XCTestCase {
     guard let (home, volume) = shared else { return }
     shared = nil
     let complaints = volume.stop() + MountedTestCase.leftovers(below: home)
-    try? FileManager.default.removeItem(atPath: home)
+    MountedTestCase.remove(home)
     precondition(complaints.isEmpty, "left behind: \(complaints)")
   }
 

@@ -54,13 +54,21 @@ package enum MountTable {
 
 /// /proc, as far as tests look at it.
 package enum Processes {
-  /// The other processes whose command line names `path`, with that line. Zombies have none.
+  /// An environment variable that tells our children, and theirs, from everybody else's processes.
+  static let mark = "DOCSFS_TESTED_BY"
+
+  /// The processes below this one, daemons too, whose command line names `path`, with that line. Zombies have none.
   package static func mentioning(_ path: String) -> [(pid: pid_t, command: String)] {
     let pids = ((try? Sys.names("/proc")) ?? []).compactMap { pid_t($0) }.filter { $0 != getpid() }
     return pids.compactMap { pid in
-      guard let line = try? Sys.text("/proc/\(pid)/cmdline"), line.contains(path) else { return nil }
+      guard let line = try? Sys.text("/proc/\(pid)/cmdline"), line.contains(path), isOurs(pid) else { return nil }
       return (pid, line.replacingOccurrences(of: "\0", with: " "))
     }
+  }
+
+  private static func isOurs(_ pid: pid_t) -> Bool {
+    let variables = ((try? Sys.contents("/proc/\(pid)/environ")) ?? []).split(separator: 0)
+    return variables.contains(ArraySlice("\(mark)=\(getpid())".utf8))
   }
 
   /// The letter ps(1) shows: `D` is a wait that no signal ends.

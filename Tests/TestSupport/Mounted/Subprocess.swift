@@ -52,7 +52,8 @@ package final class Subprocess: Sendable {
     defer { posix_spawnattr_destroy(&attributes) }
     posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP))
     posix_spawnattr_setpgroup(&attributes, 0)
-    let merged = ProcessInfo.processInfo.environment.merging(environment) { $1 }.map { "\($0)=\($1)" }
+    let merged = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+      .merging([Processes.mark: "\(getpid())"]) { $1 }.map { "\($0)=\($1)" }
     var child: pid_t = 0
     let failure = withCStrings(arguments) { argv in
       withCStrings(merged) { posix_spawnp(&child, arguments[0], &actions, &attributes, argv, $0) }
