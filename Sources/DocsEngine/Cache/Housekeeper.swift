@@ -126,6 +126,9 @@ extension Volume {
   /// Evicts what was used longest ago until the cache and the disk are within their limits.
   func sweepCache() {
     var excess = cacheExcess()
+    guard excess > 0 else { return }
+    // What was used last is in the catalog.
+    flush()
     var after: Int64 = 0
     while excess > 0 {
       guard let candidates = try? catalog.evictable(limit: 200, after: after), let last = candidates.last else { return }

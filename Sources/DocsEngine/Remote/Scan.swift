@@ -34,7 +34,7 @@ extension Volume {
       guard let folder = knownFolder(path) else { continue }
       if let names { look(at: names, in: folder, path, &findings) } else { relist(folder, path, &findings) }
     }
-    removeMissing(findings.missing)
+    remote.miss(findings.missing)
     commit { _ in }
     shrink()
     if !findings.again.isEmpty { remote.look(at: findings.again) }
@@ -249,7 +249,8 @@ extension Volume {
   // MARK: Removals
 
   /// Too many at once are not believed.
-  private func removeMissing(_ ids: [ItemID]) {
+  func removeMissing(_ ids: [ItemID]) {
+    let ids = stillMissing(ids)
     guard !ids.isEmpty else { return }
     // Whether it is our container that says so.
     guard let id = try? remote.withCall(self, { call throws(ContainerError) in try container.identify(create: false, call) }),
@@ -259,9 +260,11 @@ extension Volume {
     let isHeld = locked { state in
       guard count > 100, count * 2 > state.itemCount, !state.acceptsDeletes else {
         state.heldDeletes.removeAll { ids.contains($0) }
+        state.heldCount = 0
         return false
       }
       state.heldDeletes = Array(Set(state.heldDeletes + ids))
+      state.heldCount = max(state.heldCount, count)
       return true
     }
     if isHeld {
@@ -274,6 +277,32 @@ extension Volume {
         try self.requireSubtree(item, state)
         if item.id != .root { _ = try state.item(item.record.place.folder) }
         self.removedElsewhere(item, &state)
+      }
+    }
+  }
+
+  /// Those of the items that are really gone: another look, since some may have come back or moved meanwhile. Of
+  /// a folder and what is in it, the folder alone.
+  private func stillMissing(_ ids: [ItemID]) -> [ItemID] {
+    let all = Set(ids)
+    return ids.filter { id in
+      let path = performNow { state throws(Need) -> ContainerPath? in
+        let item = try state.item(id)
+        guard let remote = item.record.remote, !item.isUploading, !item.isGone else { return nil }
+        var folder = remote.place.folder
+        while folder != .root {
+          if all.contains(folder) { return nil }
+          guard let above = try state.item(folder).record.remote?.place.folder else { return nil }
+          folder = above
+        }
+        return try state.remotePath(remote.place)
+      }
+      guard case .success(let path?) = path else { return false }
+      do throws(ContainerError) {
+        guard let found = try containerItem(at: path) else { return true }
+        return locked { state in state.items[id].map { $0.record.kind != found.kind } ?? false }
+      } catch {
+        return false
       }
     }
   }

@@ -111,10 +111,19 @@ extension Volume {
     uploader.wakeParked(behind: item.id)
     guard let failure else {
       flush()
+      if work.record.kind == .folder { followFolder(work) }
       uploader.uploadEnded(item, nil, self)
       return true
     }
     return uploadFailed(work, item, failure)
+  }
+
+  private func followFolder(_ work: UploadWork) {
+    switch work.step {
+    case .makeFolder: remote.follow(work.path)
+    case .rename, .park, .remove: if let source = work.source { remote.forgetPaths(under: source) }
+    default: break
+    }
   }
 
   private func perform(_ work: UploadWork, _ item: Item) throws(ContainerError) {

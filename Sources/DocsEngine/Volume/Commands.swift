@@ -68,7 +68,7 @@ extension Volume {
         itemsInMemory: state.items.count, cacheBytes: state.cacheBytes, cacheLimit: configuration.cacheSize,
         dirtyItems: state.pending.count, dirtyBytes: state.dirtyBytes, uploading: state.uploadsRunning,
         fetching: materializer.fetching, failing: failing.map { status(of: $0, state) },
-        heldDeletes: state.heldDeletes.count, paused: state.isPaused, diskFull: state.diskIsFull,
+        heldDeletes: state.heldCount, paused: state.isPaused, diskFull: state.diskIsFull,
         uploadedBytes: state.uploadedBytes, fetchedBytes: state.fetchedBytes)
     }
   }

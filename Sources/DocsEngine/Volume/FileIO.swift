@@ -34,13 +34,15 @@ extension Volume {
       if !content.isWhole {
         if self.mayNotMaterialize(caller) { throw .fail(.EDEADLK) }
         if !state.link.isConnected { throw .fail(.ENXIO) }
-        if self.configuration.materialize == .open || mode.writes { self.materializer.stream(content) }
+        // Opened for writing alone, as `touch` does: nothing is fetched before there is something to write.
+        if self.configuration.materialize == .open, mode.reads { self.materializer.stream(content) }
       }
       content.opens += 1
       let now = Int64(time(nil))
-      if now - item.record.used > 60, !item.isGone {
+      if now != item.record.used, !item.isGone {
         item.record.used = now
-        if item.record.bytes > 0 { state.queue(item) }
+        state.queue(item)
+        self.commitSoon()
       }
       return .done(FileHandle(content, mode))
     }

@@ -67,6 +67,8 @@ struct VolumeState {
   var pending: Set<ItemID> = []
   /// Removals that a poll found and that are too many to be believed.
   var heldDeletes: [ItemID] = []
+  /// With all that is in them.
+  var heldCount = 0
   var acceptsDeletes = false
 
   // MARK: Finding
