@@ -26,7 +26,9 @@ let package = Package(
     .target(name: "FuseBridge", dependencies: ["DocsEngine", "CFuse"], swiftSettings: strict),
     .executableTarget(
       name: "docsfs",
-      dependencies: ["FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux"],
+      dependencies: [
+        "FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux",
+      ],
       swiftSettings: strict),
 
     .target(
@@ -39,7 +41,9 @@ let package = Package(
     .testTarget(
       name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
-    .testTarget(name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"], swiftSettings: strict),
+    .testTarget(
+      name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"],
+      swiftSettings: strict),
     .testTarget(
       name: "MountedTests", dependencies: ["TestSupport", "docsfs"], swiftSettings: strict),
   ]
