@@ -23,7 +23,10 @@ let package = Package(
     .target(
       name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CCrypto", "CLinux"],
       swiftSettings: strict),
-    .target(name: "FuseBridge", dependencies: ["DocsEngine", "CFuse"], swiftSettings: strict),
+    .target(
+      name: "FuseBridge",
+      dependencies: ["DocsEngine", "Containers", "StorageErrors", "CFuse", "CLinux"],
+      swiftSettings: strict),
     .executableTarget(
       name: "docsfs",
       dependencies: [
@@ -32,7 +35,7 @@ let package = Package(
       swiftSettings: strict),
 
     .target(
-      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "CLinux"],
+      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "StorageErrors", "CLinux"],
       path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
       name: "StorageErrorsTests", dependencies: ["StorageErrors"], swiftSettings: strict),
@@ -45,6 +48,7 @@ let package = Package(
       name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"],
       swiftSettings: strict),
     .testTarget(
-      name: "MountedTests", dependencies: ["TestSupport", "docsfs"], swiftSettings: strict),
+      name: "MountedTests", dependencies: ["TestSupport", "StorageErrors", "CLinux", "docsfs"],
+      exclude: ["Programs"], swiftSettings: strict),
   ]
 )

@@ -2,7 +2,9 @@
 #pragma once
 #define FUSE_USE_VERSION 314
 #include <fuse3/fuse_lowlevel.h>
+#include <linux/fuse.h>
 #include <stddef.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 static inline struct fuse_bufvec docsfs_bufvec_fd(int fd, off_t offset, size_t size) {
@@ -12,6 +14,9 @@ static inline struct fuse_bufvec docsfs_bufvec_fd(int fd, off_t offset, size_t s
   v.buf[0].pos = offset;
   return v;
 }
+
+// Plain <fcntl.h> hides it behind _GNU_SOURCE.
+ssize_t splice(int from, off_t *a, int to, off_t *b, size_t n, unsigned flags);
 
 static inline struct fuse_args docsfs_args(int argc, char **argv) {
   struct fuse_args a = FUSE_ARGS_INIT(argc, argv);

@@ -11,7 +11,10 @@ package final class TemporaryFolder: Sendable {
     path = String(decoding: template.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  deinit { try? FileManager.default.removeItem(atPath: path) }
+  deinit { remove() }
+
+  /// For a teardown block, which lives as long as its test case: for ever.
+  package func remove() { try? FileManager.default.removeItem(atPath: path) }
 
   package func write(_ name: String, _ text: String) throws {
     try Data(text.utf8).write(to: URL(fileURLWithPath: path + "/" + name))

@@ -95,7 +95,7 @@ extension DirectoryContainer {
     throws(ContainerError)
   {
     do throws(Errno) {
-      try move(from: folder, cName(aside.path.last?.bytes ?? []), to: hidden.displaced, aside.name)
+      try check(renameat(folder.fd, cName(aside.path.last?.bytes ?? []), hidden.displaced.fd, aside.name))
     } catch {
       unlinkat(hidden.displaced.fd, aside.noteName, 0)
       throw ContainerError(error, "take aside", aside.path)
@@ -109,7 +109,7 @@ extension DirectoryContainer {
     throws(ContainerError)
   {
     do throws(Errno) {
-      try move(from: hidden.displaced, aside.name, to: folder, cName(aside.path.last?.bytes ?? []))
+      try bring(from: hidden.displaced, aside.name, to: folder, cName(aside.path.last?.bytes ?? []))
       unlinkat(hidden.displaced.fd, aside.noteName, 0)
       try folder.syncNames()
     } catch {
@@ -128,7 +128,7 @@ extension DirectoryContainer {
       let isFolder = found.state.kind == .folder
       let free = ConflictName.make(for: name, isFolder: isFolder, time: time, attempt: attempt)
       do throws(Errno) {
-        try move(from: hidden.displaced, aside.name, to: folder, cName(free.bytes))
+        try bring(from: hidden.displaced, aside.name, to: folder, cName(free.bytes))
         unlinkat(hidden.displaced.fd, aside.noteName, 0)
         try folder.syncNames()
         return

@@ -68,11 +68,13 @@ extension DirectoryContainer {
       if let version, found.state.version != version {
         throw changed("rename", path, "it has another version by now")
       }
+      let isDone: Bool
       do throws(Errno) {
-        try move(from: folder, name, to: newFolder, cName(newName.bytes))
+        isDone = try moveAtOnce(from: folder, name, to: newFolder, cName(newName.bytes))
       } catch {
         throw ContainerError(error, "rename", error == .EEXIST ? target : path)
       }
+      if !isDone { try moveInTwoSteps(path, folder, target, newFolder, version, root) }
       guard let moved = try look(at: target, in: newFolder, root, "rename") else {
         // Somebody has taken it from there already: the next listing tells.
         return RemoteItem(
@@ -90,6 +92,26 @@ extension DirectoryContainer {
     }
   }
 
+  /// For file systems that cannot refuse to replace: the hidden folder lies between.
+  private func moveInTwoSteps(
+    _ path: ContainerPath, _ folder: borrowing Descriptor, _ target: ContainerPath,
+    _ newFolder: borrowing Descriptor, _ version: Version?, _ root: borrowing Root
+  ) throws(ContainerError) {
+    // Early: taking it aside and putting it back would give it another ctime, and so another version.
+    if try look(at: target, in: newFolder, root, "rename") != nil {
+      throw changed("rename", target, "something is there")
+    }
+    let hidden = try openHidden(root)
+    let aside = try takeProven(version, at: path, folder, hidden, root, "rename")
+    do throws(Errno) {
+      try bring(from: hidden.displaced, aside.name, to: newFolder, cName(target.last?.bytes ?? []))
+    } catch {
+      try putBack(aside, to: folder, hidden, root)
+      throw ContainerError(error, "rename", error == .EEXIST ? target : path)
+    }
+    discard(aside, hidden)
+  }
+
   /// What was renamed was not what was meant: it returns to its name, or beside it. Always throws.
   private func moveBack(
     _ path: ContainerPath, _ target: ContainerPath, _ folder: borrowing Descriptor,
@@ -98,7 +120,8 @@ extension DirectoryContainer {
     let hidden = try openHidden(root)
     let aside = try makeAside(AsideNote(ours: nil, base: nil, path: path), hidden)
     do throws(Errno) {
-      try move(from: newFolder, cName(target.last?.bytes ?? []), to: hidden.displaced, aside.name)
+      let name = cName(target.last?.bytes ?? [])
+      try check(renameat(newFolder.fd, name, hidden.displaced.fd, aside.name))
     } catch {
       discard(aside, hidden)
       throw ContainerError(error, "undo the rename of", path)

@@ -85,11 +85,13 @@ package final class DirectoryContainer: Container {
       guard let found = try look(at: path, in: folder, root, "read") else {
         throw ContainerError(.ENOENT, "read", path)
       }
+      guard found.state.kind == .file, found.state.version == version else {
+        throw ContainerError(.versionChanged, "cannot read \(path): it has changed")
+      }
       try settle(found.state, call, path)
       let file = try on("read", path) { () throws(Errno) in
         try found.descriptor.reopened(O_RDONLY | O_NONBLOCK | O_NOCTTY)
       }
-      try requireVersion(version, of: file, root, path)
       try copy(file, range, path, call, sink)
       try requireVersion(version, of: file, root, path)
     }
@@ -119,17 +121,24 @@ package final class DirectoryContainer: Container {
 extension DirectoryContainer {
   private static let pieceSize = 256 << 10
 
-  /// A version is told apart by times that may be a clock tick coarse (before Linux 6.13): a change within
-  /// the tick of the one before may show the same version. So content is read only when its last change is a
-  /// tick old: whatever shares its stamp has happened by then.
+  /// A version is told apart by times, which may be a clock tick coarse: a change within the tick of the one
+  /// before may show the same version. So content is read only when its last change is a tick old: whatever
+  /// shares its stamp has happened by then.
   private func settle(_ state: FileState, _ call: CallContext, _ path: ContainerPath) throws(ContainerError) {
     var time = timespec()
     clock_gettime(CLOCK_REALTIME, &time)
-    let age = nanoseconds(time).subtractingReportingOverflow(state.changed)
-    let tick: Int64 = 12_000_000
-    if !age.overflow, (0..<tick).contains(age.partialValue) {
-      try call.sleep(Double(tick - age.partialValue) / 1e9, "read \(path)")
-    }
+    let (age, isAbsurd) = nanoseconds(time).subtractingReportingOverflow(state.changed)
+    let tick = DirectoryContainer.tick(of: state.changed)
+    if !isAbsurd, (0..<tick).contains(age) { try call.sleep(Double(tick - age) / 1e9, "read \(path)") }
+  }
+
+  /// How long a change may bear the stamp `time`: as long as the kernel's coarse clock stands still; 2 s
+  /// where whole seconds show a file system of that kind (FAT).
+  private static func tick(of time: Int64) -> Int64 {
+    if time % 1_000_000_000 == 0 { return 2_000_000_000 }
+    var resolution = timespec()
+    clock_getres(CLOCK_REALTIME_COARSE, &resolution)
+    return nanoseconds(resolution) + 1_000_000
   }
 
   private func requireVersion(

@@ -96,7 +96,7 @@ extension DirectoryContainer {
       guard try check(write(file.fd, text, text.count)) == text.count else { throw .ENOSPC }
       try check(fsync(file.fd))
       do throws(Errno) {
-        try move(from: hidden.staging, name, to: hidden.folder, cName(Array("id".utf8)))
+        try bring(from: hidden.staging, name, to: hidden.folder, cName(Array("id".utf8)))
       } catch  where error == .EEXIST {}
       try hidden.folder.syncNames()
       try root.descriptor.syncNames()

@@ -3,15 +3,22 @@ import Glibc
 import StorageErrors
 
 extension DirectoryContainer {
-  /// Moves an entry to a name that must be free: EEXIST otherwise, also where the file system has no such
-  /// call.
-  func move(from: borrowing Descriptor, _ name: [CChar], to: borrowing Descriptor, _ newName: [CChar])
-    throws(Errno)
-  {
-    if abilities.refusesToReplace {
-      if lx_renameat2(from.fd, name, to.fd, newName, UInt32(LX_RENAME_NOREPLACE)) == 0 { return }
-      guard errno == EINVAL || errno == ENOSYS else { throw .current }
-    }
+  /// Moves an entry to a name that must be free (EEXIST), in one step; false where the file system cannot.
+  func moveAtOnce(
+    from: borrowing Descriptor, _ name: [CChar], to: borrowing Descriptor, _ newName: [CChar]
+  ) throws(Errno) -> Bool {
+    guard abilities.refusesToReplace else { return false }
+    if lx_renameat2(from.fd, name, to.fd, newName, UInt32(LX_RENAME_NOREPLACE)) == 0 { return true }
+    guard errno == EINVAL || errno == ENOSYS else { throw .current }
+    return false
+  }
+
+  /// Brings what lies in the hidden folder to a name that must be free: EEXIST otherwise. Nobody else knows
+  /// its name there, so that where no single call does it, a link and an unlink do.
+  func bring(
+    from: borrowing Descriptor, _ name: [CChar], to: borrowing Descriptor, _ newName: [CChar]
+  ) throws(Errno) {
+    if try moveAtOnce(from: from, name, to: to, newName) { return }
     if linkat(from.fd, name, to.fd, newName, 0) == 0 {
       try check(unlinkat(from.fd, name, 0))
       return

@@ -81,7 +81,7 @@ extension DirectoryContainer {
     _ hidden: borrowing Hidden
   ) throws(ContainerError) {
     try on("publish", path) { () throws(Errno) in
-      try move(from: hidden.staging, staged.name, to: folder, cName(path.last?.bytes ?? []))
+      try bring(from: hidden.staging, staged.name, to: folder, cName(path.last?.bytes ?? []))
       try folder.syncNames()
     }
   }
@@ -108,7 +108,10 @@ extension DirectoryContainer {
     do throws(ContainerError) {
       try fill(file, from: source, path, call)
       let state = try finish(file, attributes, over: base, path, root)
-      return Staged(file: file, name: name, state: state, xattrs: attributes.xattrs ?? base?.xattrs ?? [:])
+      // Not for writing any more: others must not take the published file for one that is being written.
+      let quiet = try on("write", path) { () throws(Errno) in try file.reopened(Int32(LX_O_PATH)) }
+      return Staged(
+        file: quiet, name: name, state: state, xattrs: attributes.xattrs ?? base?.xattrs ?? [:])
     } catch {
       unlinkat(hidden.staging.fd, name, 0)
       throw error

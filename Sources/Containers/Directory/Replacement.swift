@@ -22,7 +22,7 @@ extension DirectoryContainer {
     let name = cName(path.last?.bytes ?? [])
     let aside = try makeAside(AsideNote(ours: staged.state.version, base: version, path: path), hidden)
     do throws(Errno) {
-      try move(from: hidden.staging, staged.name, to: hidden.displaced, aside.name)
+      try check(renameat(hidden.staging.fd, staged.name, hidden.displaced.fd, aside.name))
       try exchange(hidden.displaced, aside.name, folder, name)
     } catch {
       defer { discard(aside, hidden) }
@@ -94,7 +94,7 @@ extension DirectoryContainer {
       throw changed("replace", path, "it is gone")
     }
     do throws(Errno) {
-      try move(from: hidden.displaced, ours.name, to: folder, cName(path.last?.bytes ?? []))
+      try bring(from: hidden.displaced, ours.name, to: folder, cName(path.last?.bytes ?? []))
     } catch  where error == .EEXIST {
       // Whoever took the name has replaced the base.
       discard(aside, hidden)

@@ -1,0 +1,91 @@
+import CFuse
+import CLinux
+
+/// How long the kernel may answer from its caches without asking, in seconds.
+package struct CacheLifetimes: Sendable {
+  package var entry: Double
+  package var attributes: Double
+  /// Of a name that does not exist.
+  package var negative: Double
+
+  package init(entry: Double, attributes: Double, negative: Double) {
+    self.entry = entry
+    self.attributes = attributes
+    self.negative = negative
+  }
+
+  /// A day: whatever changes otherwise than through the mount, the engine invalidates.
+  package static let long = CacheLifetimes(entry: 86_400, attributes: 86_400, negative: 86_400)
+  package static let none = CacheLifetimes(entry: 0, attributes: 0, negative: 0)
+}
+
+package struct FuseOptions: Sendable {
+  package var allowOther = false
+  package var readOnly = false
+  /// What `mount` and `df` show as the device: the state directory.
+  package var fsname: String
+  package var lifetimes = CacheLifetimes.long
+  /// One line for the daemon's log.
+  package var log: @Sendable (String) -> Void
+
+  package init(fsname: String, log: @escaping @Sendable (String) -> Void = logToStandardError) {
+    self.fsname = fsname
+    self.log = log
+  }
+}
+
+package func logToStandardError(_ line: String) {
+  let bytes = Array((line + "\n").utf8)
+  _ = bytes.withUnsafeBytes { write(2, $0.baseAddress, $0.count) }
+}
+
+/// Why a mount or an unmount failed, in one line.
+package struct FuseMountError: Error, CustomStringConvertible {
+  package let message: String
+  /// Somebody uses the mount: try again, or unmount it lazily.
+  package let isBusy: Bool
+
+  package init(_ message: String, isBusy: Bool = false) {
+    self.message = message
+    self.isBusy = isBusy
+  }
+
+  package var description: String { message }
+}
+
+/// The largest read and write request, in bytes: what the kernel's 256 pages allow.
+let largestTransfer: UInt32 = 1 << 20
+
+extension FuseOptions {
+  /// As `libfuse` parses them: the program's name, then one `-o` list.
+  var arguments: [String] {
+    var list = [
+      "fsname=" + escaped(fsname), "subtype=docsfs", "default_permissions", "max_read=\(largestTransfer)",
+    ]
+    if allowOther { list.append("allow_other") }
+    if readOnly { list.append("ro") }
+    return ["docsfs", "-o", list.joined(separator: ",")]
+  }
+}
+
+/// libfuse splits its options at commas and takes a backslash for an escape.
+private func escaped(_ value: String) -> String {
+  var text = ""
+  for scalar in value.unicodeScalars {
+    if scalar == "," || scalar == "\\" { text.unicodeScalars.append("\\") }
+    text.unicodeScalars.append(scalar)
+  }
+  return text
+}
+
+/// Calls `body` with libfuse's form of `arguments`, and frees what libfuse made of it.
+func withFuseArguments<R>(_ arguments: [String], _ body: (UnsafeMutablePointer<fuse_args>) -> R) -> R {
+  var pointers: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
+  pointers.append(nil)
+  defer { for pointer in pointers { free(pointer) } }
+  return pointers.withUnsafeMutableBufferPointer { argv in
+    var args = docsfs_args(Int32(arguments.count), argv.baseAddress)
+    defer { fuse_opt_free_args(&args) }
+    return body(&args)
+  }
+}

@@ -1,0 +1,121 @@
+import CFuse
+import CLinux
+import DocsEngine
+import StorageErrors
+
+// Each turns one result of the volume into the answer of one request.
+extension Request {
+  func fail(_ error: Errno) { answer { fuse_reply_err($0, error.wireValue) } }
+
+  func done() { answer { fuse_reply_err($0, 0) } }
+
+  func done(_ result: Result<Void, Errno>) { settle(result) { self.done() } }
+
+  /// A lookup that the kernel did not take is given back.
+  func entry(_ result: Result<Entry, Errno>) {
+    settle(result) { entry in
+      var param = fuse_entry_param(entry, bridge.options.lifetimes)
+      if !answer({ fuse_reply_entry($0, &param) }) { volume.forget(entry.node, count: 1) }
+    }
+  }
+
+  func lookedUp(_ result: Result<Entry?, Errno>) {
+    settle(result) { found in
+      if let found { return entry(.success(found)) }
+      var param = fuse_entry_param.negative(bridge.options.lifetimes)
+      answer { fuse_reply_entry($0, &param) }
+    }
+  }
+
+  func attributes(_ result: Result<Attributes, Errno>) {
+    settle(result) { attributes in
+      var status = stat(attributes)
+      answer { fuse_reply_attr($0, &status, bridge.options.lifetimes.attributes) }
+    }
+  }
+
+  func opened(_ result: Result<FileHandle, Errno>) {
+    settle(result) { handle in
+      var info = fileInfo(handle)
+      if answer({ fuse_reply_open($0, &info) }) { return }
+      giveBack(handle, at: info.fh)
+      volume.release(handle)
+    }
+  }
+
+  func created(_ result: Result<(Entry, FileHandle), Errno>) {
+    settle(result) { (entry, handle) in
+      var info = fileInfo(handle)
+      var param = fuse_entry_param(entry, bridge.options.lifetimes)
+      if answer({ fuse_reply_create($0, &param, &info) }) { return }
+      giveBack(handle, at: info.fh)
+      volume.release(handle)
+      volume.forget(entry.node, count: 1)
+    }
+  }
+
+  func openedFolder(_ result: Result<FolderHandle, Errno>) {
+    settle(result) { handle in
+      var info = fuse_file_info()
+      info.fh = address(retaining: handle)
+      info.keep_cache = 1
+      info.cache_readdir = 1
+      if answer({ fuse_reply_open($0, &info) }) { return }
+      giveBack(handle, at: info.fh)
+      volume.releaseFolder(handle)
+    }
+  }
+
+  func wrote(_ result: Result<Int, Errno>) {
+    settle(result) { count in answer { fuse_reply_write($0, count) } }
+  }
+
+  func found(_ result: Result<Int64, Errno>) {
+    settle(result) { offset in answer { fuse_reply_lseek($0, Int(offset)) } }
+  }
+
+  func statistics(_ result: Result<VolumeStatistics, Errno>) {
+    settle(result) { statistics in
+      var status = statvfs(statistics)
+      answer { fuse_reply_statfs($0, &status) }
+    }
+  }
+
+  func bytes(_ result: Result<[UInt8], Errno>) {
+    settle(result) { bytes in _ = bytes.withUnsafeBytes { self.buffer($0) } }
+  }
+
+  @discardableResult
+  func buffer(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
+    return answer { fuse_reply_buf($0, start, bytes.count) }
+  }
+
+  /// The value of getxattr or listxattr, or only its size when the caller gave no room.
+  func value(_ result: Result<[UInt8], Errno>, room: Int) {
+    settle(result) { value in
+      if room == 0 {
+        answer { fuse_reply_xattr($0, value.count) }
+      } else if value.count > room {
+        fail(.ERANGE)
+      } else {
+        bytes(.success(value))
+      }
+    }
+  }
+
+  private func settle<T>(_ result: Result<T, Errno>, _ body: (T) -> Void) {
+    switch result {
+    case .success(let value): body(value)
+    case .failure(let error): fail(error)
+    }
+  }
+}
+
+/// What the kernel caches of a file stays valid from open to open: other content comes as another node.
+private func fileInfo(_ handle: FileHandle) -> fuse_file_info {
+  var info = fuse_file_info()
+  info.fh = address(retaining: handle)
+  info.keep_cache = 1
+  return info
+}
