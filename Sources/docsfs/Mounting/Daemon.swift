@@ -73,6 +73,7 @@ struct Daemon {
     var options = FuseOptions(fsname: plan.state.path.text)
     options.allowOther = plan.options.allowOther
     options.readOnly = plan.options.readOnly
+    options.kernel = plan.options.kernel
     do {
       return try FuseMount.mount(volume: volume, mountpoint: plan.mountpoint.text, options: options)
     } catch { throw Failure(error.message) }
