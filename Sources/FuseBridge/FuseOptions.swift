@@ -22,6 +22,8 @@ package struct CacheLifetimes: Sendable {
 package struct FuseOptions: Sendable {
   package var allowOther = false
   package var readOnly = false
+  /// The kernel's own, such as `noexec`; `dev` and `suid` need root.
+  package var kernel: [String] = []
   /// What `mount` and `df` show as the device: the state directory.
   package var fsname: String
   package var lifetimes = CacheLifetimes.long
@@ -64,6 +66,7 @@ extension FuseOptions {
     ]
     if allowOther { list.append("allow_other") }
     if readOnly { list.append("ro") }
+    list += kernel
     return ["docsfs", "-o", list.joined(separator: ",")]
   }
 }
