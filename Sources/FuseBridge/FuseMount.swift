@@ -66,7 +66,7 @@ package final class FuseMount: Sendable {
       throw FuseMountError("cannot mount at \(mountpoint): \(reason)")
     }
     // The kernel starts with 128 KiB, whatever INIT asks for; only root may raise it.
-    tellKernel("/sys/class/bdi/\(mounted.device)/read_ahead_kb", String(largestTransfer / 1024))
+    tellKernel("/sys/class/bdi/\(mounted.device)/read_ahead_kb", String(readahead / 1024))
   }
 
   /// Serves the mount with `workers` threads until it is unmounted, or the connection is cut.
