@@ -28,11 +28,12 @@ let package = Package(
       dependencies: ["DocsEngine", "Containers", "StorageErrors", "CFuse", "CLinux"],
       swiftSettings: strict),
     .executableTarget(
-      name: "docsfs", dependencies: ["FuseBridge", "DocsEngine", "Containers", "CLinux"],
+      name: "docsfs",
+      dependencies: ["FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux"],
       swiftSettings: strict),
 
     .target(
-      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "CLinux"],
+      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "StorageErrors", "CLinux"],
       path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
       name: "StorageErrorsTests", dependencies: ["StorageErrors"], swiftSettings: strict),
@@ -41,7 +42,9 @@ let package = Package(
     .testTarget(
       name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
+    .testTarget(name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"], swiftSettings: strict),
     .testTarget(
-      name: "MountedTests", dependencies: ["TestSupport", "docsfs"], swiftSettings: strict),
+      name: "MountedTests", dependencies: ["TestSupport", "StorageErrors", "CLinux", "docsfs"],
+      exclude: ["Programs"], swiftSettings: strict),
   ]
 )

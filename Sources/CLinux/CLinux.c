@@ -4,8 +4,11 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <linux/openat2.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -58,6 +61,21 @@ ssize_t lx_copy_file_range(int from, off_t *a, int to, off_t *b, size_t n) {
 int lx_fallocate(int fd, int mode, off_t offset, off_t length) { return fallocate(fd, mode, offset, length); }
 int lx_syncfs(int fd) { return syncfs(fd); }
 int lx_lock_file(int fd) { return flock(fd, LOCK_EX | LOCK_NB); }
+int lx_lock_shared(int fd) {
+  int r;
+  do {
+    r = flock(fd, LOCK_SH);
+  } while (r != 0 && errno == EINTR);
+  return r;
+}
+
+int lx_lease(int fd) {
+  if (fcntl(fd, F_SETSIG, SIGURG) != 0) return -1;
+  return fcntl(fd, F_SETLEASE, F_RDLCK);
+}
+
+int lx_unlease(int fd) { return fcntl(fd, F_SETLEASE, F_UNLCK); }
+
 int lx_gettid(void) { return (int)syscall(SYS_gettid); }
 int lx_umount(const char *path, int lazy) { return umount2(path, lazy ? MNT_DETACH : 0); }
 void lx_thread_name(const char *name) { prctl(PR_SET_NAME, name); }
@@ -82,3 +100,25 @@ int lx_peer(int s, uid_t *uid, pid_t *pid) {
 }
 
 void lx_argp_error(const struct argp_state *s, const char *text) { argp_error(s, "%s", text); }
+
+void lx_argp_help(const struct argp *a, const char *name) {
+  char *copy = strdup(name);
+  if (copy) argp_help(a, stdout, ARGP_HELP_STD_HELP & ~(ARGP_HELP_EXIT_OK | ARGP_HELP_EXIT_ERR), copy);
+  fflush(stdout);
+  free(copy);
+}
+
+char **lx_environment(void) { return environ; }
+int lx_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC); }
+int lx_spawn_close_from(posix_spawn_file_actions_t *actions, int first) {
+  return posix_spawn_file_actions_addclosefrom_np(actions, first);
+}
+
+int lx_accept(int s) { return accept4(s, NULL, NULL, SOCK_CLOEXEC); }
+void lx_socket_timeout(int s, int seconds) {
+  struct timeval t = {.tv_sec = seconds};
+  setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+  setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+}
+ssize_t lx_readlink(const char *path, void *room, size_t size) { return readlink(path, room, size); }
+int lx_unix_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }

@@ -62,11 +62,20 @@ int lx_fallocate(int fd, int mode, off_t offset, off_t length);
 int lx_syncfs(int fd);
 /// flock(2), exclusive, without waiting.
 int lx_lock_file(int fd);
+/// flock(2), shared, waiting for one who holds it exclusively.
+int lx_lock_shared(int fd);
+/// A read lease (fcntl F_SETLEASE): EAGAIN when anybody has the file open for writing. While it is held, an open
+/// for writing waits in the kernel. Breaking it sends SIGURG, which is ignored by default, not the deadly SIGIO.
+int lx_lease(int fd);
+int lx_unlease(int fd);
 int lx_gettid(void);
 /// umount2(2), with MNT_DETACH if `lazy`.
 int lx_umount(const char *path, int lazy);
 /// prctl(PR_SET_NAME) of the calling thread; 15 bytes at most are kept.
 void lx_thread_name(const char *name);
+
+/// The name in a directory entry; valid as long as the entry.
+static inline const char *lx_entry_name(const struct dirent *e) { return e->d_name; }
 
 static inline int lx_is_dir(mode_t m) { return S_ISDIR(m); }
 static inline int lx_is_reg(mode_t m) { return S_ISREG(m); }
@@ -80,3 +89,18 @@ int lx_peer(int s, uid_t *uid, pid_t *pid);
 
 /// argp_error(3) without its varargs.
 void lx_argp_error(const struct argp_state *s, const char *text);
+/// The help that argp makes of its table, on standard output.
+void lx_argp_help(const struct argp *a, const char *name);
+/// environ(7).
+char **lx_environment(void);
+/// pipe2(2).
+int lx_pipe(int ends[2]);
+/// posix_spawn_file_actions_addclosefrom_np(3).
+int lx_spawn_close_from(posix_spawn_file_actions_t *actions, int first);
+int lx_accept(int s);
+/// The longest wait of one read or write, in seconds; 0: without end.
+void lx_socket_timeout(int s, int seconds);
+/// readlink(2).
+ssize_t lx_readlink(const char *path, void *room, size_t size);
+/// A stream socket of AF_UNIX.
+int lx_unix_socket(void);

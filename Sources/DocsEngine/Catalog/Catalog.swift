@@ -1,0 +1,253 @@
+import CLinux
+import CSQLite
+import Containers
+import StorageErrors
+
+/// The rows that one commit writes.
+struct CatalogChanges: Sendable {
+  var records: [ItemRecord] = []
+  var removed: [ItemID] = []
+  var facts: [String: Int64] = [:]
+  var isEmpty: Bool { records.isEmpty && removed.isEmpty && facts.isEmpty }
+}
+
+/// The SQLite database of items, extents and jobs. WAL without an fsync at each commit: a commit survives kill -9;
+/// `sync` makes all commits before it safe against power loss. Reached only through closures on its connections.
+final class Catalog: Sendable {
+  private let writer: Guarded<Connection>
+  private let readers: [Guarded<Connection>]
+  private let walFile: ContentFile
+  private let directory: String
+
+  /// Size of the write-ahead log from which a checkpoint pays.
+  private static let checkpointBytes: Int64 = 4 << 20
+
+  init(directory: String) throws(VolumeError) {
+    self.directory = directory
+    let path = directory + "/catalog.db"
+    do {
+      let connection = try Self.openWriter(path)
+      var readers: [Guarded<Connection>] = []
+      for _ in 0..<2 {
+        let reader = try Connection(path: path, readOnly: true)
+        try reader.execute("PRAGMA mmap_size = 268435456; PRAGMA cache_size = -8192")
+        readers.append(Guarded(reader))
+      }
+      self.readers = readers
+      writer = Guarded(connection)
+    } catch let problem as Schema.Problem {
+      throw Self.explain(problem, path)
+    } catch let error as SQLiteError {
+      throw Self.explain(.sqlite(error), path)
+    } catch {
+      throw VolumeError("\(path): \(error)")
+    }
+    let fd = lx_open(path + "-wal", O_RDONLY, 0)
+    guard fd >= 0 else { throw VolumeError("\(path)-wal: \(Errno.current)") }
+    walFile = ContentFile(fd: fd)
+    // The names of both files must survive power loss before anything that is in them can.
+    let folder = lx_open(directory, O_RDONLY | O_DIRECTORY, 0)
+    guard folder >= 0 else { throw VolumeError("\(directory): \(Errno.current)") }
+    let synced = fsync(folder)
+    close(folder)
+    guard synced == 0 else { throw VolumeError("\(directory): \(Errno.current)") }
+  }
+
+  private static func openWriter(_ path: String) throws -> Connection {
+    let connection = try Connection(path: path, readOnly: false)
+    try connection.execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0")
+    try connection.execute("PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY")
+    try Schema.upgrade(connection)
+    // A first frame, so that the log exists from here on.
+    try connection.query("INSERT OR REPLACE INTO facts VALUES ('opened', unixepoch())")
+    return connection
+  }
+
+  private static func explain(_ problem: Schema.Problem, _ path: String) -> VolumeError {
+    switch problem {
+    case .newer(let version):
+      return VolumeError(
+        "\(path) was made by a newer docsfs (schema \(version), this one knows \(Schema.steps.count)); use that one")
+    case .sqlite(let error):
+      switch error.primary {
+      case SQLITE_CORRUPT, SQLITE_NOTADB:
+        return VolumeError("\(path) is damaged (\(error.message)); it was left as it is: run docsfs doctor")
+      case SQLITE_FULL:
+        return VolumeError("\(path): no space left on the disk that holds the state; free some and mount again")
+      default: return VolumeError("\(path): \(error)")
+      }
+    }
+  }
+
+  /// Writes all of `changes` in one transaction.
+  func commit(_ changes: CatalogChanges) -> Errno? {
+    writer.withLock { connection -> Errno? in
+      do throws(SQLiteError) {
+        try connection.transaction { () throws(SQLiteError) in
+          let upsert = try connection.statement(ItemRecord.upsert)
+          for record in changes.records {
+            record.bind(upsert)
+            defer { upsert.reset() }
+            try connection.run(upsert)
+          }
+          for id in changes.removed {
+            try connection.query("DELETE FROM items WHERE id = ?", [.integer(Int64(bitPattern: id.rawValue))])
+          }
+          for (name, value) in changes.facts {
+            try connection.query("INSERT OR REPLACE INTO facts VALUES (?, ?)", [.text(name), .integer(value)])
+          }
+        }
+        return nil
+      } catch {
+        Log.error("catalog: a commit of \(changes.records.count) rows failed: \(error)")
+        return error.primary == SQLITE_FULL ? .ENOSPC : .EIO
+      }
+    }
+  }
+
+  /// Makes every commit that has returned safe against power loss.
+  func sync() -> Errno? { fdatasync(walFile.fd) == 0 ? nil : Errno.current }
+
+  /// Moves the log into the database when it has grown; run on a thread of its own.
+  func checkpointIfLarge() {
+    var info = stat()
+    guard fstat(walFile.fd, &info) == 0, Int64(info.st_size) > Self.checkpointBytes else { return }
+    let checkpointer = try? Connection(path: directory + "/catalog.db", readOnly: false)
+    checkpointer?.checkpoint(SQLITE_CHECKPOINT_PASSIVE)
+    // A log that passive checkpoints cannot restart grows for ever: writers wait once, for what little is left.
+    if Int64(info.st_size) > 8 * Self.checkpointBytes {
+      writer.withLock { $0.checkpoint(SQLITE_CHECKPOINT_TRUNCATE) }
+    }
+  }
+
+  private func read<R>(_ body: (Connection) throws(SQLiteError) -> R) throws(Errno) -> R {
+    let reader = readers[Int(truncatingIfNeeded: lx_gettid()) & 1]
+    do throws(SQLiteError) {
+      return try reader.withLock { connection throws(SQLiteError) in try body(connection) }
+    } catch {
+      Log.error("catalog: a read failed: \(error)")
+      throw .EIO
+    }
+  }
+
+  private func records(_ condition: String, _ values: [SQLValue]) throws(Errno) -> [ItemRecord] {
+    try read { connection throws(SQLiteError) in
+      var result: [ItemRecord] = []
+      try connection.query("SELECT \(ItemRecord.columns) FROM items WHERE \(condition)", values) { row in
+        if let record = ItemRecord(row) {
+          result.append(record)
+        } else {
+          Log.error("catalog: the row of item \(row.integer(0)) is damaged and passed over; run docsfs doctor")
+        }
+      }
+      return result
+    }
+  }
+
+  func record(_ id: ItemID) throws(Errno) -> ItemRecord? {
+    try records("id = ?", [.integer(Int64(bitPattern: id.rawValue))]).first
+  }
+  /// The items of a folder, those deleted here left out.
+  func children(_ folder: ItemID) throws(Errno) -> [ItemRecord] {
+    try records("parent = ? AND flags & 1 = 0", [.integer(Int64(bitPattern: folder.rawValue))])
+  }
+  /// What is still to be uploaded, oldest first.
+  func journal() throws(Errno) -> [ItemRecord] { try records("pending IS NOT NULL ORDER BY pending", []) }
+
+  func records(identity: RemoteIdentity) throws(Errno) -> [ItemRecord] {
+    try records("r_identity = ?", [.blob(identity.bytes)])
+  }
+  /// The least recently used items with local bytes that are not to be uploaded.
+  func evictable(limit: Int, after used: Int64) throws(Errno) -> [ItemRecord] {
+    try records(
+      "bytes > 0 AND pending IS NULL AND flags & 5 = 0 AND used >= ? ORDER BY used LIMIT ?",
+      [.integer(used), .integer(Int64(limit))])
+  }
+  func listedFolders() throws(Errno) -> [ItemID] {
+    try read { connection throws(SQLiteError) in
+      var result: [ItemID] = []
+      try connection.query("SELECT id FROM items WHERE kind = 2 AND flags & 3 = 2") {
+        result.append(ItemID(UInt64(bitPattern: $0.integer(0))))
+      }
+      return result
+    }
+  }
+  /// How many items are in the tree below `id`, itself included.
+  func subtreeCount(_ id: ItemID) throws(Errno) -> Int {
+    try read { connection throws(SQLiteError) in
+      var count = 0
+      try connection.query(
+        """
+        WITH RECURSIVE tree(id) AS (VALUES (?) UNION ALL SELECT items.id FROM items JOIN tree ON items.parent = tree.id)
+        SELECT count(*) FROM tree
+        """, [.integer(Int64(bitPattern: id.rawValue))]
+      ) { count = Int($0.integer(0)) }
+      return count
+    }
+  }
+  func pinned() throws(Errno) -> [ItemRecord] { try records("flags & 4 = 4", []) }
+
+  func facts() throws(Errno) -> [String: Int64] {
+    try read { connection throws(SQLiteError) in
+      var result: [String: Int64] = [:]
+      try connection.query("SELECT name, value FROM facts") { row in
+        result[String(decoding: row.bytes(0), as: UTF8.self)] = row.integer(1)
+      }
+      return result
+    }
+  }
+
+  func text(_ name: String) throws(Errno) -> String? {
+    try read { connection throws(SQLiteError) in
+      var result: String?
+      try connection.query("SELECT value FROM facts WHERE name = ?", [.text(name)]) { row in
+        result = String(decoding: row.bytes(0), as: UTF8.self)
+      }
+      return result
+    }
+  }
+  func setText(_ name: String, _ value: String) throws(VolumeError) {
+    do throws(SQLiteError) {
+      try writer.withLock { connection throws(SQLiteError) in
+        try connection.query("INSERT OR REPLACE INTO facts VALUES (?, ?)", [.text(name), .text(value)])
+      }
+    } catch {
+      throw VolumeError("\(directory)/catalog.db: \(error)")
+    }
+  }
+  /// The numbers of the content files that belong to an item.
+  func contentNumbers() throws(Errno) -> Set<Int64> {
+    try read { connection throws(SQLiteError) in
+      var result: Set<Int64> = []
+      try connection.query("SELECT content FROM items WHERE content <> 0") { result.insert($0.integer(0)) }
+      return result
+    }
+  }
+
+  /// Items, local bytes, and those not to be given up, over the whole catalog.
+  func totals() throws(Errno) -> (items: Int, bytes: Int64, dirtyBytes: Int64) {
+    try read { connection throws(SQLiteError) in
+      var result = (items: 0, bytes: Int64(0), dirtyBytes: Int64(0))
+      try connection.query("SELECT count(*) FROM items") { result.items = Int($0.integer(0)) }
+      try connection.query(
+        "SELECT coalesce(sum(bytes), 0), coalesce(sum(CASE WHEN flags & 16 THEN bytes ELSE 0 END), 0)"
+          + " FROM items WHERE bytes > 0"
+      ) {
+        result.bytes = $0.integer(0)
+        result.dirtyBytes = $0.integer(1)
+      }
+      return result
+    }
+  }
+
+  /// Calls `body` with every record, in order of ids, a thousand at a time.
+  func forEach(_ body: (ItemRecord) -> Void) throws(Errno) {
+    var last: Int64 = 0
+    while true {
+      let page = try records("id > ? ORDER BY id LIMIT 1000", [.integer(last)])
+      guard let end = page.last else { return }
+      page.forEach(body)
+      last = Int64(bitPattern: end.id.rawValue)
+    }
+  }
+}

@@ -1,0 +1,347 @@
+import CLinux
+import Containers
+import Glibc
+import StorageErrors
+
+/// Brings missing bytes: what somebody reads first, then whole files, in ranged fetches on threads of its own.
+///
+/// A fetch is one request. Bytes count as local, and wake who waits for them, as they come. Any number of readers
+/// of one content share its fetches.
+final class Materializer: Sendable {
+  /// A fetch for a reader: enough for the read-ahead that follows, little enough to leave room for other readers.
+  static let demandLength: Int64 = 1 << 20
+  static let streamLength: Int64 = 4 << 20
+  private static let workers = 16
+  /// The rest of the workers is kept for readers.
+  private static let streamWorkers = 12
+  private static let fetchesPerContent = 8
+
+  private struct State {
+    /// Contents that somebody waits for, and contents that are to become whole.
+    var urgent: [Content] = []
+    var streams: [Content] = []
+    var streaming = 0
+    var running: [UInt64: CallContext] = [:]
+    var nextRun: UInt64 = 0
+    /// Contents with bytes that the catalog does not know of yet.
+    var unsettled: [ObjectIdentifier: Content] = [:]
+    /// Contents whose fetch failed; not before this time.
+    var delayed: [(at: UInt64, content: Content)] = []
+    var watched: [ObjectIdentifier: Content] = [:]
+    var isStopped = false
+  }
+  private struct Job {
+    var content: Content
+    var range: Range<Int64>
+    var isStream: Bool
+  }
+
+  private let state = Guarded(State())
+  private let threads = WorkerThreads()
+
+  func start(_ volume: Volume) {
+    for _ in 0..<Self.workers { threads.spawn("docsfs-fetch") { self.work(volume) } }
+    threads.spawn("docsfs-settle") { self.settle(volume) }
+  }
+
+  /// Everybody who still waits gets EIO.
+  func stop(_ volume: Volume) {
+    let (calls, contents) = state.signal { state in
+      state.isStopped = true
+      return (Array(state.running.values), Array(state.watched.values))
+    }
+    for call in calls { call.cancel() }
+    for content in contents { content.failWaiters(.EIO) }
+    threads.join()
+    settleNow(volume)
+  }
+
+  var fetching: Int { state.withLock { $0.running.count } }
+
+  /// The container has gone: whoever waits is told now.
+  func linkWasCut() {
+    let (calls, contents) = state.withLock { state in
+      defer { state.streams = [] }
+      return (Array(state.running.values), Array(state.watched.values) + state.streams)
+    }
+    for call in calls { call.cancel() }
+    for content in contents {
+      content.local.withLock { $0.streaming = false }
+      content.failWaiters(.EIO)
+    }
+  }
+
+  // MARK: Asking
+
+  /// Fetches all of `content` in the background.
+  func stream(_ content: Content) {
+    let isNew = content.local.withLock { local in
+      if local.whole || local.streaming || local.version == nil { return false }
+      local.streaming = true
+      return true
+    }
+    if isNew { state.signal { $0.streams.append(content) } }
+  }
+
+  /// Somebody waits for bytes of `content`.
+  func demand(_ content: Content, everything: Bool) {
+    if everything { stream(content) }
+    state.signal { state in
+      state.watched[ObjectIdentifier(content)] = content
+      if !state.urgent.contains(where: { $0 === content }) { state.urgent.append(content) }
+    }
+  }
+
+  // MARK: Working
+
+  private func work(_ volume: Volume) {
+    while let next: Job? = state.next(nextJob) {
+      guard let job = next else { return }
+      let call = CallContext(timeout: volume.configuration.timeo)
+      let run = state.withLock { state in
+        state.nextRun += 1
+        state.running[state.nextRun] = call
+        return state.nextRun
+      }
+      let failure = fetch(job, call, volume)
+      state.signal { state in
+        state.running[run] = nil
+        if job.isStream { state.streaming -= 1 }
+      }
+      finish(job, failure, volume)
+    }
+  }
+
+  /// nil: nothing to do yet; .some(nil): stop.
+  private func nextJob(_ state: inout State) -> Job?? {
+    if state.isStopped { return .some(nil) }
+    while let content = state.urgent.first {
+      if let range = content.claimDemand() { return Job(content: content, range: range, isStream: false) }
+      state.urgent.removeFirst()
+    }
+    guard state.streaming < Self.streamWorkers else { return nil }
+    for _ in 0..<state.streams.count {
+      let content = state.streams.removeFirst()
+      if let range = content.claimStream(Self.streamLength, Self.fetchesPerContent) {
+        state.streams.append(content)
+        state.streaming += 1
+        return Job(content: content, range: range, isStream: true)
+      }
+      if content.local.withLock({ $0.streaming && $0.fetches >= Self.fetchesPerContent }) {
+        state.streams.append(content)
+      }
+    }
+    return nil
+  }
+
+  private func fetch(_ job: Job, _ call: CallContext, _ volume: Volume) -> ContainerError? {
+    let content = job.content
+    let plan = volume.prepareFetch(content)
+    guard case .success(let (path, version, generation, file)) = plan else {
+      return ContainerError(.unreachable, "not fetched")
+    }
+    var at = job.range.lowerBound
+    do throws(ContainerError) {
+      try volume.container.read(path, version: version, range: job.range, call) { piece throws(ContainerError) in
+        guard at + Int64(piece.count) <= job.range.upperBound else {
+          throw ContainerError(.inconsistent, "\(path): the container gave more than was asked for")
+        }
+        call.extend(volume.configuration.timeo)
+        do throws(Errno) {
+          try writeAll(file.fd, piece, at: at)
+        } catch {
+          throw ContainerError(.system(error), "content of \(path): \(error)")
+        }
+        guard self.arrived(at..<at + Int64(piece.count), content, generation, volume) else {
+          throw ContainerError(.cancelled, "\(path): no longer wanted")
+        }
+        at += Int64(piece.count)
+      }
+      guard at == job.range.upperBound else {
+        throw ContainerError(.inconsistent, "\(path): the container gave fewer bytes than it said it had")
+      }
+      return nil
+    } catch {
+      if error.code == .versionChanged { forget(job.range.lowerBound..<at, content, generation, volume) }
+      return error
+    }
+  }
+
+  /// Bytes lie in the content file: whoever waited for them goes on. False when they are of no interest any more.
+  private func arrived(_ range: Range<Int64>, _ content: Content, _ generation: Int, _ volume: Volume) -> Bool {
+    let ready = content.local.withLock { local -> [LocalBytes.Waiter]? in
+      guard local.generation == generation, !local.whole else { return nil }
+      local.extents.insert(range)
+      local.lastProgress = Clock.now()
+      local.failures = 0
+      return local.satisfied()
+    }
+    guard let ready else { return false }
+    volume.countFetched(Int64(range.count), content)
+    state.withLock { $0.unsettled[ObjectIdentifier(content)] = content }
+    for waiter in ready { waiter.finish(nil) }
+    return true
+  }
+
+  /// The version changed under a fetch: what came is not to be trusted.
+  private func forget(_ range: Range<Int64>, _ content: Content, _ generation: Int, _ volume: Volume) {
+    content.local.withLock { local in
+      guard local.generation == generation else { return }
+      local.extents.remove(range)
+      local.whole = false
+    }
+  }
+
+  private func finish(_ job: Job, _ failure: ContainerError?, _ volume: Volume) {
+    let content = job.content
+    let (wants, isWhole, ready) = content.local.withLock { local in
+      local.inFlight.remove(job.range)
+      local.fetches -= 1
+      if failure != nil { local.failures += 1 }
+      // Whole only now: the last fetch may still have found that the version had changed.
+      if local.fetches == 0, !local.whole, local.version != nil, local.extents.contains(0..<local.size) {
+        local.whole = true
+        local.streaming = false
+        return (false, true, local.satisfied())
+      }
+      return (!local.whole && (local.streaming || !local.waiters.isEmpty), false, [])
+    }
+    if isWhole { volume.becameWhole(content) }
+    for waiter in ready { waiter.finish(nil) }
+    if isWhole { state.withLock { $0.unsettled[ObjectIdentifier(content)] = content } }
+    if let failure { volume.fetchFailed(content, failure) }
+    guard wants else { return forgetIfIdle(content) }
+    if failure == nil {
+      state.signal { state in
+        if !state.urgent.contains(where: { $0 === content }), content.hasWaiters { state.urgent.append(content) }
+        if !state.streams.contains(where: { $0 === content }), content.local.withLock({ $0.streaming }) {
+          state.streams.append(content)
+        }
+      }
+    } else {
+      // 0.1 s, doubling, up to 5 s: a waiter without progress for `timeo` is let go by `expire`.
+      let failures = content.local.withLock { $0.failures }
+      let delay = UInt64(0.1e9) << UInt64(min(6, max(0, failures - 1)))
+      state.signal { $0.delayed.append((Clock.now() + min(delay, 5_000_000_000), content)) }
+    }
+  }
+
+  private func forgetIfIdle(_ content: Content) {
+    guard content.isIdle else { return }
+    state.withLock { $0.watched[ObjectIdentifier(content)] = nil }
+  }
+
+  // MARK: Settling
+
+  /// Twice a second: the catalog learns what has come, failed fetches are tried again, hopeless waits end.
+  private func settle(_ volume: Volume) {
+    while true {
+      let stopped = state.wait(until: Clock.now() + 500_000_000) { $0.isStopped }
+      if stopped { return }
+      settleNow(volume)
+      retryDelayed()
+      expire(volume)
+    }
+  }
+
+  private func retryDelayed() {
+    let now = Clock.now()
+    state.signal { state in
+      for entry in state.delayed where entry.at <= now {
+        if entry.content.hasWaiters { state.urgent.append(entry.content) }
+        if entry.content.local.withLock({ $0.streaming }) { state.streams.append(entry.content) }
+      }
+      state.delayed.removeAll { $0.at <= now }
+    }
+  }
+
+  private func expire(_ volume: Volume) {
+    let limit = UInt64(volume.configuration.timeo * 1e9)
+    let contents = state.withLock { Array($0.watched.values) }
+    for content in contents {
+      let now = Clock.now()
+      let expired = content.local.withLock { local -> [LocalBytes.Waiter] in
+        guard now > local.lastProgress &+ limit else { return [] }
+        let old = local.waiters.filter { now > $0.since &+ limit }
+        local.waiters.removeAll { now > $0.since &+ limit }
+        if local.waiters.isEmpty { local.streaming = false }
+        return old
+      }
+      for waiter in expired { waiter.finish(.EIO) }
+      forgetIfIdle(content)
+    }
+  }
+
+  /// The catalog may say that bytes are there only once they are safe: a few files are synced each, many at once.
+  func settleNow(_ volume: Volume) {
+    let contents = state.withLock { state in
+      defer { state.unsettled = [:] }
+      return Array(state.unsettled.values)
+    }
+    guard !contents.isEmpty else { return }
+    let present = contents.map { content in content.local.withLock { ($0.generation, $0.extents, $0.whole, $0.number) } }
+    if contents.count <= 4 {
+      for content in contents {
+        guard let file = try? content.openFile(volume.store, create: false), fsync(file.fd) == 0 else { return putBack(contents) }
+      }
+      for entry in present where entry.3 != 0 { _ = volume.store.syncName(entry.3) }
+    } else if volume.store.syncAll() != nil {
+      return putBack(contents)
+    }
+    volume.recordExtents(zip(contents, present).map { ($0, $1.0, $1.1, $1.2) })
+    for content in contents { volume.closeIfUnused(content) }
+  }
+
+  private func putBack(_ contents: [Content]) {
+    state.withLock { state in for content in contents { state.unsettled[ObjectIdentifier(content)] = content } }
+  }
+}
+
+extension Content {
+  var hasWaiters: Bool { local.withLock { !$0.waiters.isEmpty } }
+
+  /// The first missing range that somebody waits for and nobody fetches, and a little more behind it.
+  func claimDemand() -> Range<Int64>? {
+    local.withLock { local in
+      guard !local.whole, local.version != nil else { return nil }
+      for waiter in local.waiters {
+        let wanted = waiter.range.clamped(to: 0..<local.size)
+        if let gap = local.missing(in: wanted) {
+          let end = min(local.size, gap.lowerBound + Materializer.demandLength)
+          return local.claim(local.missing(in: gap.lowerBound..<end) ?? gap)
+        }
+      }
+      return nil
+    }
+  }
+
+  /// The next missing range of a file that is to become whole.
+  func claimStream(_ length: Int64, _ limit: Int) -> Range<Int64>? {
+    local.withLock { local in
+      guard !local.whole, local.streaming, local.version != nil, local.fetches < limit else { return nil }
+      guard let gap = local.missing(in: 0..<local.size) else { return nil }
+      return local.claim(gap.lowerBound..<min(gap.upperBound, gap.lowerBound + length))
+    }
+  }
+}
+
+extension LocalBytes {
+  /// The first part of `wanted` that is neither local nor on its way.
+  fileprivate func missing(in wanted: Range<Int64>) -> Range<Int64>? {
+    var start = wanted.lowerBound
+    while start < wanted.upperBound, let gap = extents.firstGap(in: start..<wanted.upperBound) {
+      guard let free = inFlight.firstGap(in: gap) else {
+        start = gap.upperBound
+        continue
+      }
+      return free
+    }
+    return nil
+  }
+
+  fileprivate mutating func claim(_ range: Range<Int64>) -> Range<Int64> {
+    inFlight.insert(range)
+    fetches += 1
+    return range
+  }
+}

@@ -1,0 +1,111 @@
+import Containers
+import Glibc
+import StorageErrors
+
+// What the materializer asks of the volume, and tells it.
+extension Volume {
+  /// Where and which version to fetch, and the file for it.
+  func prepareFetch(
+    _ content: Content
+  ) -> Result<(ContainerPath, Version, generation: Int, ContentFile), Errno> {
+    let plan = performNow { state throws(Need) in
+      guard state.link.isConnected else { throw .fail(.EIO) }
+      let item = content.owner
+      guard let remote = item.record.remote else { throw .fail(.ESTALE) }
+      let path = try state.remotePath(remote.place)
+      let (version, generation, size, number) = content.local.withLock { local in
+        if local.number == 0 { local.number = state.newContentNumber() }
+        return (local.version, local.generation, local.size, local.number)
+      }
+      guard let version else { throw .fail(.ESTALE) }
+      if content.isCurrent, item.record.content != number {
+        item.record.content = number
+        state.queue(item)
+      }
+      return (path, version, generation, size)
+    }
+    return plan.flatMap { path, version, generation, size in
+      do throws(Errno) {
+        let file = try content.openFile(store, create: true)
+        var info = stat()
+        guard fstat(file.fd, &info) == 0 else { throw Errno.current }
+        if Int64(info.st_size) < size, ftruncate(file.fd, off_t(size)) != 0 { throw Errno.current }
+        return .success((path, version, generation, file))
+      } catch {
+        Log.error("content of \(path): \(error)")
+        return .failure(error)
+      }
+    }
+  }
+
+  func countFetched(_ count: Int64, _ content: Content) {
+    locked { state in
+      state.fetchedBytes += count
+      if content.isCurrent, !content.owner.isGone { state.countBytes(content.owner, content.owner.record.bytes + count) }
+    }
+  }
+
+  /// All bytes have come: blocks have changed.
+  func becameWhole(_ content: Content) {
+    tellKernel { $0.invalidateAttributes(locked { _ in content.node }) }
+    housekeeper.wakeIfFull(self)
+  }
+
+  /// The bytes of these contents are safe on disk.
+  func recordExtents(_ settled: [(Content, generation: Int, extents: RangeSet, whole: Bool)]) {
+    locked { state in
+      for (content, generation, extents, whole) in settled {
+        let item = content.owner
+        guard content.isCurrent, !item.isGone, !item.record.isDirty else { continue }
+        let (now, number) = content.local.withLock { ($0.generation, $0.number) }
+        guard now == generation else { continue }
+        item.record.content = number
+        if whole {
+          item.record.flags.insert(.whole)
+          item.record.extents = RangeSet()
+        } else {
+          item.record.extents = extents
+        }
+        state.queue(item)
+      }
+    }
+    commit { _ in }
+  }
+
+  /// Closes the content file of a content that nobody has open.
+  func closeIfUnused(_ content: Content) {
+    locked { _ in
+      guard content.opens == 0, content.isIdle else { return }
+      content.local.withLock { $0.file = nil }
+    }
+  }
+
+  /// What a failed fetch means for those who wait and for the link.
+  func fetchFailed(_ content: Content, _ error: ContainerError) {
+    switch error.code {
+    case .cancelled: return
+    case .versionChanged, .notFound:
+      // Somebody has changed or removed it: look, and let those who hold the old version know.
+      let (path, isCurrent) = locked { state -> (ContainerPath?, Bool) in
+        guard let place = content.owner.record.remote?.place else { return (nil, false) }
+        return (try? state.remotePath(place), content.isCurrent)
+      }
+      if let path, isCurrent { remote.look(at: [ChangeHint(folder: path.parent, name: path.last)]) }
+      content.local.withLock { $0.streaming = false }
+      content.failWaiters(.ESTALE)
+    case .unreachable, .identityMissing:
+      content.local.withLock { $0.streaming = false }
+      content.failWaiters(.EIO)
+      remote.doubtLink(error.message)
+    case .outOfSpace, .system(.ENOSPC), .system(.EDQUOT):
+      content.local.withLock { $0.streaming = false }
+      content.failWaiters(.EIO)
+      housekeeper.wake()
+    case .permissionDenied, .readOnly, .preconditionFailed, .notEmpty, .notRepresentable:
+      content.local.withLock { $0.streaming = false }
+      content.failWaiters(error.code == .permissionDenied ? .EACCES : .EIO)
+    case .timedOut, .inconsistent, .system:
+      Log.error("fetch: \(error.message)")
+    }
+  }
+}

@@ -1,0 +1,206 @@
+import Containers
+import Faults
+import Glibc
+import StorageErrors
+
+/// Keeps what is known of the container true: lists folders that somebody asks for, follows the change feed, polls,
+/// and knows whether the container is there at all.
+final class RemoteWatcher: Sendable {
+  private static let listers = 4
+
+  private struct State {
+    /// Folders that somebody waits for.
+    var wanted: [ItemID] = []
+    var hints: Set<ChangeHint> = []
+    var hintsSince: UInt64 = 0
+    var doubt: String?
+    var nextPoll: UInt64 = 0
+    var nextProbe: UInt64 = 0
+    var probes = 0
+    var wantsFullScan = false
+    var calls: [UInt64: CallContext] = [:]
+    var nextCall: UInt64 = 0
+    var watched: Set<ContainerPath> = []
+    var polls: UInt64 = 0
+    var isStopped = false
+  }
+  private let state = Guarded(State())
+  private let threads = WorkerThreads()
+  private let feed = Guarded<(any ChangeFeed)?>(nil)
+
+  func start(_ volume: Volume) {
+    let started = volume.container.changeFeed { [weak self] hints in self?.look(at: hints) }
+    feed.withLock { $0 = started }
+    state.withLock { state in
+      state.nextPoll = Clock.now() + UInt64(volume.configuration.poll * 1e9)
+      state.wantsFullScan = true
+    }
+    for _ in 0..<Self.listers { threads.spawn("docsfs-list") { self.listWanted(volume) } }
+    threads.spawn("docsfs-watch") { self.watch(volume) }
+  }
+
+  func stop() {
+    let calls = state.signal { state in
+      state.isStopped = true
+      return Array(state.calls.values)
+    }
+    for call in calls { call.cancel() }
+    let started = feed.withLock { feed in
+      defer { feed = nil }
+      return feed
+    }
+    started?.stop()
+    threads.join()
+  }
+
+  // MARK: Asking
+
+  /// Somebody waits for the entries of a folder.
+  func want(_ folder: ItemID) { state.signal { $0.wanted.append(folder) } }
+
+  /// These places may have changed.
+  func look(at hints: [ChangeHint]) {
+    state.signal { state in
+      if state.hints.isEmpty { state.hintsSince = Clock.now() }
+      state.hints.formUnion(hints)
+    }
+  }
+
+  /// A call failed as if the container were gone: find out.
+  func doubtLink(_ reason: String) { state.signal { if $0.doubt == nil { $0.doubt = reason } } }
+
+  /// Everything that is listed is compared once more.
+  func rescan() { state.signal { $0.wantsFullScan = true } }
+
+  func withCall<R>(_ volume: Volume, _ body: (CallContext) throws(ContainerError) -> R) throws(ContainerError) -> R {
+    let call = CallContext(timeout: volume.configuration.timeo)
+    let id = state.withLock { state in
+      state.nextCall += 1
+      state.calls[state.nextCall] = call
+      if state.isStopped { call.cancel() }
+      return state.nextCall
+    }
+    defer { state.withLock { _ = $0.calls.removeValue(forKey: id) } }
+    return try body(call)
+  }
+
+  /// The feed tells of this folder from now on, where it can.
+  func follow(_ path: ContainerPath) {
+    guard let feed = feed.withLock({ $0 }) else { return }
+    let isNew = state.withLock { !$0.watched.contains(path) }
+    if isNew, feed.watch(path) { state.withLock { _ = $0.watched.insert(path) } }
+  }
+
+  func unfollow(_ path: ContainerPath) {
+    let known = state.withLock { $0.watched.remove(path) != nil }
+    if known { feed.withLock { $0 }?.unwatch(path) }
+  }
+
+  func isFollowed(_ path: ContainerPath) -> Bool { state.withLock { $0.watched.contains(path) } }
+
+  // MARK: Working
+
+  private func listWanted(_ volume: Volume) {
+    while true {
+      let next: ItemID?? = state.next { state in
+        if state.isStopped { return .some(nil) }
+        return state.wanted.isEmpty ? nil : .some(state.wanted.removeFirst())
+      }
+      guard let id = next ?? nil else { return }
+      volume.listNow(id)
+    }
+  }
+
+  private enum Task {
+    case stop
+    case probe(String?)
+    case hints([ChangeHint])
+    case poll(full: Bool)
+    case tick
+  }
+
+  private func watch(_ volume: Volume) {
+    while true {
+      switch nextTask(volume) {
+      case .stop: return
+      case .probe(let doubt): probe(volume, doubt)
+      case .hints(let hints): volume.scan(hints)
+      case .poll(let full): poll(volume, full: full)
+      case .tick: volume.expireListings()
+      }
+    }
+  }
+
+  private func nextTask(_ volume: Volume) -> Task {
+    let connected = volume.locked { $0.link.isConnected }
+    let limit = Clock.now() + 500_000_000
+    let task: Task? = state.next(until: limit) { state in
+      let now = Clock.now()
+      if state.isStopped { return .stop }
+      if let doubt = state.doubt {
+        state.doubt = nil
+        return .probe(doubt)
+      }
+      if !connected {
+        guard now >= state.nextProbe else { return nil }
+        return .probe(nil)
+      }
+      // Changes come in bursts: a twentieth of a second gathers one.
+      if !state.hints.isEmpty, now > state.hintsSince + 50_000_000 {
+        defer { state.hints = [] }
+        return .hints(Array(state.hints))
+      }
+      if state.wantsFullScan {
+        state.wantsFullScan = false
+        return .poll(full: true)
+      }
+      if now >= state.nextPoll {
+        state.nextPoll = now + UInt64(volume.configuration.poll * 1e9)
+        state.polls += 1
+        // What the feed follows is polled as well, though seldom: feeds can miss something.
+        return .poll(full: state.polls % 10 == 0)
+      }
+      return nil
+    }
+    return task ?? .tick
+  }
+
+  /// Is the container there, and is it ours?
+  private func probe(_ volume: Volume, _ doubt: String?) {
+    var failure: String?
+    do throws(ContainerError) {
+      let id = try withCall(volume) { call throws(ContainerError) in
+        try volume.container.identify(create: false, call)
+      }
+      if let known = volume.containerID, id != known {
+        failure = "\(volume.container.url): another container is there (\(id), not \(known))"
+      }
+    } catch {
+      failure = error.message
+    }
+    let probes = state.withLock { state in
+      state.probes = failure == nil ? 0 : state.probes + 1
+      let seconds = min(pow(2, Double(min(state.probes, 5))) / 2, max(1, min(30, volume.configuration.poll)))
+      state.nextProbe = Clock.now() + UInt64(seconds * 1e9)
+      return state.probes
+    }
+    if let failure {
+      if probes == 1 { Log.error("link: \(failure)") }
+      volume.setLink(.disconnected(.cloud, reason: failure))
+    } else {
+      volume.setLink(.connected)
+    }
+  }
+
+  /// Looks at every listed folder that the feed does not follow; at all of them when `full`.
+  private func poll(_ volume: Volume, full: Bool) {
+    guard let folders = try? volume.catalog.listedFolders() else { return }
+    var hints: [ChangeHint] = []
+    for id in folders {
+      guard case .success(let path) = volume.performNow({ state throws(Need) in try state.remoteFolderPath(id) })
+      else { continue }
+      if full || !isFollowed(path) { hints.append(ChangeHint(folder: path)) }
+    }
+    volume.scan(hints)
+  }
+}

@@ -1,0 +1,298 @@
+import Containers
+import StorageErrors
+
+/// Looks at places of the container, and brings what was added, changed, moved and removed there into the volume.
+///
+/// Removals come last, when everything that was looked at is known: what is missing in one place may have been
+/// moved to another. An item whose upload ran while its place was looked at is looked at again.
+extension Volume {
+  private struct Findings {
+    var missing: [ItemID] = []
+    var again: [ChangeHint] = []
+  }
+
+  func scan(_ hints: [ChangeHint]) {
+    guard !hints.isEmpty else { return }
+    var findings = Findings()
+    var byFolder: [ContainerPath: Set<ItemName>?] = [:]
+    for hint in hints {
+      guard let name = hint.name else {
+        byFolder[hint.folder] = .some(nil)
+        continue
+      }
+      if let known = byFolder[hint.folder] {
+        guard var names = known else { continue }
+        names.insert(name)
+        byFolder[hint.folder] = names.count > 64 ? .some(nil) : names
+      } else {
+        byFolder[hint.folder] = [name]
+      }
+    }
+    // Folders before what is in them: a new one must be there when its entries are looked at.
+    for (path, names) in byFolder.sorted(by: { $0.key.names.count < $1.key.names.count }) {
+      guard locked({ $0.link.isConnected && !$0.isStopping }) else { return }
+      guard let folder = knownFolder(path) else { continue }
+      if let names { look(at: names, in: folder, path, &findings) } else { relist(folder, path, &findings) }
+    }
+    removeMissing(findings.missing)
+    commit { _ in }
+    shrink()
+    if !findings.again.isEmpty { remote.look(at: findings.again) }
+  }
+
+  /// The listed folder that is at `path` at the container; nil when nobody has looked into it yet.
+  private func knownFolder(_ path: ContainerPath) -> ItemID? {
+    let result = performNow { state throws(Need) -> ItemID? in
+      var id = ItemID.root
+      for name in path.names {
+        let item = try state.item(id)
+        guard let folder = item.folder, item.record.flags.contains(.listed), !item.isGone else { return nil }
+        guard folder.isLoaded else { throw .children(id) }
+        guard let next = try self.itemAt(Place(folder: id, name: name), folder, state), next.record.kind == .folder
+        else { return nil }
+        id = next.id
+      }
+      let item = try state.item(id)
+      guard let folder = item.folder, item.record.flags.contains(.listed), !item.isGone else { return nil }
+      guard folder.isLoaded else { throw .children(id) }
+      return id
+    }
+    guard case .success(let id) = result else { return nil }
+    return id
+  }
+
+  /// The item that we know to be at a place of the container.
+  private func itemAt(_ place: Place, _ folder: Folder, _ state: VolumeState) throws(Need) -> Item? {
+    if let id = folder.children[place.name] {
+      let item = try state.item(id)
+      if item.record.remote?.place == place { return item }
+    }
+    guard let id = state.vacating[place.folder]?[place.name] else { return nil }
+    return try state.item(id)
+  }
+
+  private func look(
+    at names: Set<ItemName>, in folder: ItemID, _ path: ContainerPath, _ findings: inout Findings
+  ) {
+    for name in names {
+      let since = locked { $0.uploadsFinished }
+      do throws(ContainerError) {
+        let found = try remote.withCall(self) { call throws(ContainerError) in
+          try container.item(at: path.appending(name), call)
+        }
+        take([name: found], in: folder, path, since: since, &findings)
+      } catch {
+        noteFailure(path, error)
+        return
+      }
+    }
+  }
+
+  private func relist(_ folder: ItemID, _ path: ContainerPath, _ findings: inout Findings) {
+    let since = locked { $0.uploadsFinished }
+    let listing: [RemoteItem]
+    do throws(ContainerError) {
+      remote.follow(path)
+      listing = try remote.withCall(self) { call throws(ContainerError) in try container.list(path, call) }
+    } catch {
+      noteFailure(path, error)
+      return
+    }
+    var seen: [ItemName: RemoteItem?] = [:]
+    for found in listing { seen[found.name] = .some(found) }
+    // Complete: what we know to be there and is not in it is gone.
+    let known = locked { state -> [ItemName] in
+      guard let children = state.items[folder]?.folder?.children else { return [] }
+      let here = children.values.compactMap { id -> ItemName? in
+        guard let place = state.items[id]?.record.remote?.place, place.folder == folder else { return nil }
+        return place.name
+      }
+      return here + (state.vacating[folder].map { Array($0.keys) } ?? [])
+    }
+    for name in known where seen[name] == nil { seen[name] = .some(nil) }
+    take(seen, in: folder, path, since: since, &findings)
+  }
+
+  private func noteFailure(_ path: ContainerPath, _ error: ContainerError) {
+    switch error.code {
+    case .unreachable, .identityMissing: remote.doubtLink(error.message)
+    case .notFound: remote.unfollow(path)
+    case .cancelled: break
+    default: Log.error("looking at \(path): \(error.message)")
+    }
+  }
+
+  /// Takes over what was seen under each name; nil: nothing is there.
+  private func take(
+    _ seen: [ItemName: RemoteItem?], in id: ItemID, _ path: ContainerPath, since: UInt64, _ findings: inout Findings
+  ) {
+    var new: [RemoteItem] = []
+    var missing: [ItemID] = []
+    var again: [ChangeHint] = []
+    let result = performNow { state throws(Need) in
+      new = []
+      missing = []
+      again = []
+      let dir = try state.item(id)
+      guard let folder = dir.folder, !dir.isGone else { return }
+      guard folder.isLoaded else { throw .children(id) }
+      for (name, found) in seen {
+        guard let item = try self.itemAt(Place(folder: id, name: name), folder, state) else {
+          if let found { new.append(found) }
+          continue
+        }
+        if item.isUploading || item.lastUpload > since {
+          again.append(ChangeHint(folder: path, name: name))
+        } else if let found, found.kind == item.record.kind {
+          self.update(item, with: found, &state)
+        } else {
+          missing.append(item.id)
+          if let found { new.append(found) }
+        }
+      }
+    }
+    guard case .success = result else { return }
+    findings.again += again
+    let replaced = Set(new.map(\.name))
+    // A file where a folder was: the old one goes first, so that the new one has room.
+    let displaced = missing.filter { id in
+      locked { state in state.items[id]?.record.remote.map { replaced.contains($0.place.name) } ?? false }
+    }
+    if !displaced.isEmpty { removeMissing(displaced) }
+    findings.missing += missing.filter { !displaced.contains($0) }
+    for found in new { takeNew(found, at: Place(folder: id, name: found.name), path, since: since, &findings) }
+  }
+
+  /// Something that we did not know of: moved from elsewhere, or new.
+  private func takeNew(
+    _ found: RemoteItem, at place: Place, _ path: ContainerPath, since: UInt64, _ findings: inout Findings
+  ) {
+    let moved = movedItem(found, to: place)
+    let result = performNow { state throws(Need) -> ChangeHint? in
+      let dir = try state.item(place.folder)
+      guard let folder = dir.folder, !dir.isGone else { return nil }
+      guard folder.isLoaded else { throw .children(place.folder) }
+      if dir.isDeleted {
+        self.bringBack(dir, &state)
+      }
+      if let moved, let item = state.items[moved] {
+        self.movedElsewhere(item, to: place, as: found, &state)
+        return nil
+      }
+      if let id = folder.children[place.name] {
+        let item = try state.item(id)
+        if item.isUploading || item.lastUpload > since { return ChangeHint(folder: path, name: place.name) }
+        if item.record.kind == .folder, found.kind == .folder, item.record.remote == nil {
+          // Made here and there: one folder.
+          item.record.remote = RemoteState(place: place, version: found.version, identity: found.identity, size: 0)
+          self.changedLocally(item, &state)
+          return ChangeHint(folder: path.appending(place.name))
+        }
+        // Two files of one name: the upload's precondition fails, and both are kept.
+        return nil
+      }
+      self.install(found, at: place, &state)
+      return nil
+    }
+    if case .success(let hint?) = result { findings.again.append(hint) }
+  }
+
+  /// A folder that was deleted here, and that somebody has put something into.
+  private func bringBack(_ item: Item, _ state: inout VolumeState) {
+    guard item.isDeleted, !item.isGone, let dir = state.items[item.record.place.folder], let folder = dir.folder
+    else { return }
+    if dir.isDeleted { bringBack(dir, &state) }
+    let before = item.record.remote
+    if folder.children[item.record.place.name] != nil {
+      item.record.place.name = Self.freeName(Self.conflictName(item.record.place.name), in: folder)
+    }
+    item.record.flags.remove(.deleted)
+    folder.insert(item.record.place.name, item.id)
+    state.updateVacating(item, before: before)
+    changedLocally(item, &state)
+    tellKernel {
+      $0.invalidateEntry(dir.node, item.record.place.name)
+      $0.invalidateContent(dir.node)
+    }
+  }
+
+  /// The known item that has the identity of `found` and is no longer where we know it to be.
+  private func movedItem(_ found: RemoteItem, to place: Place) -> ItemID? {
+    guard let identity = found.identity, let records = try? catalog.records(identity: identity) else { return nil }
+    for record in records where record.kind == found.kind && record.remote?.place != place {
+      guard let remote = record.remote else { continue }
+      let path = performNow { state throws(Need) -> ContainerPath? in
+        // Into memory, and the truth of it.
+        let item = try state.item(record.id)
+        if item.record.place.folder != .root || item.id != .root { _ = try state.item(item.record.place.folder) }
+        guard item.record.remote == remote, !item.isUploading, !item.isGone else { return nil }
+        if let dir = state.items[item.record.place.folder], let folder = dir.folder, !folder.isLoaded {
+          throw .children(dir.id)
+        }
+        return try state.remotePath(remote.place)
+      }
+      guard case .success(let old?) = path else { continue }
+      do throws(ContainerError) {
+        // Still there: another name for the same file, not a move.
+        if try containerItem(at: old)?.identity != identity { return record.id }
+      } catch {
+        continue
+      }
+    }
+    return nil
+  }
+
+  private func containerItem(at path: ContainerPath) throws(ContainerError) -> RemoteItem? {
+    try remote.withCall(self) { call throws(ContainerError) in try container.item(at: path, call) }
+  }
+
+  // MARK: Removals
+
+  /// Too many at once are not believed.
+  private func removeMissing(_ ids: [ItemID]) {
+    guard !ids.isEmpty else { return }
+    // Whether it is our container that says so.
+    guard let id = try? remote.withCall(self, { call throws(ContainerError) in try container.identify(create: false, call) }),
+      id == containerID || containerID == nil
+    else { return remote.doubtLink("\(container.url): the container has gone while it was listed") }
+    let count = ids.reduce(0) { $0 + ((try? catalog.subtreeCount($1)) ?? 1) }
+    let isHeld = locked { state in
+      guard count > 100, count * 2 > state.itemCount, !state.acceptsDeletes else {
+        state.heldDeletes.removeAll { ids.contains($0) }
+        return false
+      }
+      state.heldDeletes = Array(Set(state.heldDeletes + ids))
+      return true
+    }
+    if isHeld {
+      return Log.error(
+        "\(count) of the items were removed at the container; that is held back: docsfs doctor --accept-deletes")
+    }
+    for id in ids {
+      _ = performNow { state throws(Need) in
+        guard let item = state.items[id], !item.isGone, !item.isUploading, item.record.remote != nil else { return }
+        try self.requireSubtree(item, state)
+        if item.id != .root { _ = try state.item(item.record.place.folder) }
+        self.removedElsewhere(item, &state)
+      }
+    }
+  }
+
+  /// All that is below a folder is in memory.
+  private func requireSubtree(_ item: Item, _ state: VolumeState) throws(Need) {
+    guard let folder = item.folder else { return }
+    guard folder.isLoaded else { throw .children(item.id) }
+    for id in folder.children.values { try requireSubtree(try state.item(id), state) }
+  }
+
+  /// A person has seen the removals and means them.
+  package func acceptHeldDeletes() {
+    let ids = locked { state in
+      state.acceptsDeletes = true
+      return state.heldDeletes
+    }
+    removeMissing(ids)
+    flush()
+    locked { $0.acceptsDeletes = false }
+  }
+}

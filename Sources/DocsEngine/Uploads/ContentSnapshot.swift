@@ -1,0 +1,90 @@
+import CCrypto
+import CLinux
+import Containers
+import Glibc
+import StorageErrors
+
+/// SHA-256, by OpenSSL.
+final class Digest {
+  private let context = EVP_MD_CTX_new()
+  init() { EVP_DigestInit_ex(context, EVP_sha256(), nil) }
+  deinit { EVP_MD_CTX_free(context) }
+
+  func update(_ bytes: UnsafeRawBufferPointer) { EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) }
+  func finish() -> [UInt8] {
+    var result = [UInt8](repeating: 0, count: 32)
+    var count: UInt32 = 0
+    EVP_DigestFinal_ex(context, &result, &count)
+    return result
+  }
+}
+
+/// A file's bytes for an upload. They are those of one moment: nothing is published when the file has been changed
+/// since, or else they are read from a copy.
+final class ContentSnapshot: UploadSource {
+  let size: Int64
+  private let file: ContentFile?
+  private let stillCurrent: @Sendable () -> Bool
+
+  private init(_ file: ContentFile?, size: Int64, _ stillCurrent: @escaping @Sendable () -> Bool) {
+    self.file = file
+    self.size = size
+    self.stillCurrent = stillCurrent
+  }
+
+  /// `copies`: from a copy of its own, a reflink where the disk can.
+  static func take(
+    _ content: Content, _ store: ContentStore, copies: Bool, _ stillCurrent: @escaping @Sendable () -> Bool
+  ) throws(ContainerError) -> ContentSnapshot {
+    let number = content.local.withLock { $0.number }
+    guard number != 0 else { return ContentSnapshot(nil, size: 0, stillCurrent) }
+    do throws(Errno) {
+      var file = try store.open(number, create: false)
+      if copies { file = try copy(file, store) }
+      var info = stat()
+      guard fstat(file.fd, &info) == 0 else { throw Errno.current }
+      return ContentSnapshot(file, size: Int64(info.st_size), stillCurrent)
+    } catch {
+      if error == .ENOENT { return ContentSnapshot(nil, size: 0, stillCurrent) }
+      throw ContainerError(.system(error), "content file \(number): \(error)")
+    }
+  }
+
+  private static func copy(_ file: ContentFile, _ store: ContentStore) throws(Errno) -> ContentFile {
+    // Without a name: it goes with its descriptor, also when the process dies.
+    let fd = lx_openat(store.stateFile.fd, ".", Int32(LX_O_TMPFILE) | O_RDWR, 0o600)
+    guard fd >= 0 else { throw Errno.current }
+    let copy = ContentFile(fd: fd)
+    if lx_clone(fd, file.fd) == 0 { return copy }
+    var (from, to) = (off_t(0), off_t(0))
+    while true {
+      let n = lx_copy_file_range(file.fd, &from, fd, &to, 64 << 20)
+      guard n >= 0 else { throw Errno.current }
+      if n == 0 { return copy }
+    }
+  }
+
+  func isStillCurrent() -> Bool { stillCurrent() }
+
+  func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int {
+    guard let file else { return 0 }
+    let n = pread(file.fd, buffer.baseAddress, min(buffer.count, Int(max(0, size - offset))), off_t(offset))
+    guard n >= 0 else { throw ContainerError(.system(.current), "a content file cannot be read: \(Errno.current)") }
+    return n
+  }
+
+  func digest(_ call: CallContext) throws(ContainerError) -> [UInt8] {
+    let hash = Digest()
+    let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
+    defer { room.deallocate() }
+    var at: Int64 = 0
+    while at < size {
+      try call.check("upload")
+      let n = try read(at: at, into: room)
+      guard n > 0 else { throw ContainerError(.cancelled, "the file became shorter while it was read") }
+      hash.update(UnsafeRawBufferPointer(rebasing: room[..<n]))
+      at += Int64(n)
+    }
+    return hash.finish()
+  }
+}

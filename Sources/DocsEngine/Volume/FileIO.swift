@@ -1,0 +1,373 @@
+import CLinux
+import Containers
+import Glibc
+import StorageErrors
+
+// open, read, write and what belongs to a handle. Bytes lie in the content file; the catalog hears of the first
+// write after an upload, before a byte is written, and of sizes and times when the file becomes quiet: until then
+// the content file itself carries them.
+extension Volume {
+  package func open(
+    _ node: NodeID, _ mode: OpenMode, _ caller: Caller, _ wait: @escaping Interruptible,
+    _ reply: @escaping Reply<FileHandle>
+  ) {
+    if mode.truncates {
+      return resize(node, nil, to: 0, wait) { result in
+        switch result {
+        case .failure(let errno): reply(.failure(errno))
+        case .success: self.openWhole(node, mode, caller, wait, reply)
+        }
+      }
+    }
+    openWhole(node, mode, caller, wait, reply)
+  }
+
+  private func openWhole(
+    _ node: NodeID, _ mode: OpenMode, _ caller: Caller, _ wait: @escaping Interruptible,
+    _ reply: @escaping Reply<FileHandle>
+  ) {
+    perform(wait, reply) { state throws(Need) in
+      if mode.writes { try self.requireWritable(state, needsRoom: false) }
+      let (item, known) = try state.resolve(node)
+      guard item.record.kind == .file else { throw .fail(item.record.kind == .folder ? .EISDIR : .ELOOP) }
+      let content = known ?? state.content(of: item)
+      if !content.isWhole {
+        if self.mayNotMaterialize(caller) { throw .fail(.EDEADLK) }
+        if !state.link.isConnected { throw .fail(.ENXIO) }
+        if self.configuration.materialize == .open || mode.writes { self.materializer.stream(content) }
+      }
+      content.opens += 1
+      let now = Int64(time(nil))
+      if now - item.record.used > 60, !item.isGone {
+        item.record.used = now
+        if item.record.bytes > 0 { state.queue(item) }
+      }
+      return .done(FileHandle(content, mode))
+    }
+  }
+
+  /// Whether the caller is one of the programs that only look at everything.
+  private func mayNotMaterialize(_ caller: Caller) -> Bool {
+    guard caller.pid > 0, !configuration.noMaterialize.isEmpty else { return false }
+    let fd = lx_open("/proc/\(caller.pid)/comm", O_RDONLY, 0)
+    guard fd >= 0 else { return false }
+    defer { close(fd) }
+    var room = [UInt8](repeating: 0, count: 64)
+    let n = Glibc.read(fd, &room, room.count)
+    guard n > 0 else { return false }
+    let name = String(decoding: room[..<n].prefix { $0 != 0x0a }, as: UTF8.self)
+    return configuration.noMaterialize.contains { $0 == name || $0.utf8.prefix(15).elementsEqual(name.utf8) }
+  }
+
+  package func release(_ handle: FileHandle) {
+    let mustCommit = locked { state in
+      let content = handle.content
+      content.opens -= 1
+      guard content.opens == 0 else { return false }
+      content.local.withLock { $0.file = nil }
+      let item = content.owner
+      if content.isCurrent {
+        self.releaseBytesIfUnused(item, &state)
+        state.dropIfUnused(item)
+        if item.record.isDirty, !item.isGone { self.uploader.schedule(item, self) }
+      } else {
+        self.drop(content, &state)
+      }
+      return !state.unneededFiles.isEmpty || item.isQueued
+    }
+    if mustCommit { commit { _ in } }
+    housekeeper.wakeIfFull(self)
+  }
+
+  // MARK: Reading
+
+  package func read(
+    _ handle: FileHandle, offset: Int64, count: Int, _ wait: @escaping Interruptible,
+    _ reply: @escaping Reply<ReadResult>
+  ) {
+    let content = handle.content
+    let wanted = offset..<max(offset, offset.addingReportingOverflow(Int64(count)).partialValue)
+    if content.local.withLock({ $0.has(wanted) }) {
+      let result = readPresent(content, wanted)
+      guard case .failure(.ENOENT) = result else { return reply(result) }
+      guard recoverLostFile(content) else { return reply(.failure(.EIO)) }
+    }
+    awaitBytes(content, wanted, wait) { errno in
+      let result = errno.map { .failure($0) } ?? self.readPresent(content, wanted)
+      if case .failure(.ENOENT) = result { reply(.failure(.EIO)) } else { reply(result) }
+    }
+  }
+
+  /// A content file has vanished from the state directory: fetched again, unless it held edits.
+  private func recoverLostFile(_ content: Content) -> Bool {
+    locked { state in
+      let item = content.owner
+      guard !item.record.isDirty, content.forgetLostFile() else { return false }
+      Log.error("the content file of item \(item.id.rawValue) is missing; it is fetched again")
+      if content.isCurrent {
+        item.record.flags.remove(.whole)
+        item.record.extents = RangeSet()
+        state.countBytes(item, 0)
+        state.queue(item)
+      }
+      return true
+    }
+  }
+
+  private func readPresent(_ content: Content, _ wanted: Range<Int64>) -> Result<ReadResult, Errno> {
+    let (size, number) = content.local.withLock { ($0.size, $0.number) }
+    let range = wanted.clamped(to: 0..<max(0, size))
+    guard !range.isEmpty, number != 0 else { return .success(.end) }
+    do throws(Errno) {
+      let file = try content.openFile(store, create: false)
+      return .success(.file(file, offset: range.lowerBound, count: range.count))
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  /// Answers when `range` is local; starts what is needed for that.
+  func awaitBytes(
+    _ content: Content, _ range: Range<Int64>, _ wait: @escaping Interruptible,
+    _ done: @escaping @Sendable (Errno?) -> Void
+  ) {
+    let interruption = wait()
+    guard let id = content.wait(for: range, done) else { return done(nil) }
+    materializer.demand(content, everything: range.upperBound == .max)
+    interruption.onCancel { content.cancelWait(id) }
+  }
+
+  // MARK: Writing
+
+  package func write(
+    _ handle: FileHandle, offset: Int64, _ bytes: UnsafeRawBufferPointer, _ wait: @escaping Interruptible,
+    _ reply: @escaping Reply<Int>
+  ) {
+    let content = handle.content
+    let isMarked: Bool
+    do throws(Need) {
+      isMarked = try locked { state throws(Need) in
+        try self.requireRoom(for: Int64(bytes.count), state)
+        guard content.isWhole else { throw .whole(content) }
+        try self.requireFolderOfConflict(content, &state)
+        return !self.markDirty(content, &state)
+      }
+    } catch {
+      if case .fail(let errno) = error { return reply(.failure(errno)) }
+      return writeLater(handle, offset, bytes, wait, reply)
+    }
+    if isMarked { return reply(writeMarked(content, offset, bytes)) }
+    let copy = [UInt8](bytes)
+    commit { errno in
+      if let errno {
+        self.finishWrite(content, nil)
+        return reply(.failure(errno))
+      }
+      reply(copy.withUnsafeBytes { self.writeMarked(content, offset, $0) })
+    }
+  }
+
+  /// The first write to a placeholder waits until all of its base version is local.
+  private func writeLater(
+    _ handle: FileHandle, _ offset: Int64, _ bytes: UnsafeRawBufferPointer, _ wait: @escaping Interruptible,
+    _ reply: @escaping Reply<Int>
+  ) {
+    let copy = [UInt8](bytes)
+    change(handle.content, wait, reply) { file throws(Errno) in
+      try writeAll(file.fd, copy, at: offset)
+      return copy.count
+    }
+  }
+
+  /// Nothing that is dirty can be dropped: when it alone fills the cache, a write has no room.
+  private func requireRoom(for count: Int64, _ state: VolumeState) throws(Need) {
+    if state.diskIsFull { throw .fail(.ENOSPC) }
+    if let limit = configuration.cacheSize, state.dirtyBytes + count > limit { throw .fail(.ENOSPC) }
+  }
+
+  /// A content that its name no longer leads to is about to become a file of its own: in a folder that must be known.
+  func requireFolderOfConflict(_ content: Content, _ state: inout VolumeState) throws(Need) {
+    guard !content.isCurrent, !content.owner.isGone, !content.owner.isDeleted else { return }
+    let dir = try state.item(content.owner.record.place.folder)
+    if let folder = dir.folder { try state.load(dir, folder) }
+  }
+
+  /// Announces a change of content: true when the catalog must record it before a byte is changed.
+  /// Each call is followed by one of `finishWrite`.
+  func markDirty(_ content: Content, _ state: inout VolumeState) -> Bool {
+    content.writesInFlight += 1
+    if !content.isCurrent, !content.owner.isGone, !content.owner.isDeleted { keepAsConflict(content, &state) }
+    let item = content.owner
+    item.revision += 1
+    var mustCommit = item.isQueued || !item.dirtyIsRecorded
+    let number = content.local.withLock { local in
+      if local.number == 0 { local.number = state.newContentNumber() }
+      return local.number
+    }
+    if item.record.content != number, content.isCurrent {
+      item.record.content = number
+      state.queue(item)
+      mustCommit = true
+    }
+    if !item.record.isDirty, !item.isDeleted, !item.isGone {
+      state.setDirty(item, true)
+      item.dirtySince = Clock.now()
+      item.dirtyIsRecorded = false
+      state.afterCommit.append { self.locked { _ in item.dirtyIsRecorded = true } }
+      changedLocally(item, &state)
+      mustCommit = true
+    }
+    return mustCommit && !item.isGone
+  }
+
+  private func writeMarked(_ content: Content, _ offset: Int64, _ bytes: UnsafeRawBufferPointer) -> Result<Int, Errno> {
+    withMarkedFile(content) { file throws(Errno) in
+      try writeAll(file.fd, bytes, at: offset)
+      return bytes.count
+    }
+  }
+
+  /// Runs `body` on the content file of a content that is marked dirty, and finishes the change.
+  func withMarkedFile<T>(_ content: Content, _ body: (ContentFile) throws(Errno) -> T) -> Result<T, Errno> {
+    var opened: ContentFile?
+    defer { finishWrite(content, opened) }
+    do throws(Errno) {
+      // A content file that is missing where there should be bytes must not come back as one of zeros.
+      let file = try content.openFile(store, create: content.local.withLock { $0.size == 0 })
+      opened = file
+      return .success(try body(file))
+    } catch {
+      return .failure(error == .ENOENT ? .EIO : error)
+    }
+  }
+
+  /// A change of content has ended: takes over the content file's size, time and blocks. nil: nothing was written.
+  func finishWrite(_ content: Content, _ file: ContentFile?) {
+    var info = stat()
+    let known = file.map { fstat($0.fd, &info) == 0 } ?? false
+    locked { state in
+      content.writesInFlight -= 1
+      let item = content.owner
+      item.revision += 1
+      if known {
+        content.local.withLock { $0.size = Int64(info.st_size) }
+        if content.isCurrent {
+          item.record.size = Int64(info.st_size)
+          item.record.modified = Timestamp(info.st_mtim)
+          state.countBytes(item, Int64(info.st_blocks) * 512)
+        }
+        item.record.changed = item.record.modified
+      }
+      if !item.isDeleted, !item.isGone { self.uploader.schedule(item, self) }
+    }
+  }
+
+  // MARK: Syncing
+
+  package func flush(_ handle: FileHandle, _ reply: @escaping Reply<Void>) { reply(.success(())) }
+
+  /// fsync(2): bytes, size, times and name are safe against power loss when it answers.
+  package func sync(
+    _ handle: FileHandle, dataOnly: Bool, _ wait: @escaping Interruptible, _ reply: @escaping Reply<Void>
+  ) {
+    let content = handle.content
+    let number = locked { state -> Int64 in
+      // The size and the time that are safe with this sync.
+      if content.isCurrent, content.owner.record.isDirty { state.queue(content.owner) }
+      return content.local.withLock { $0.whole ? $0.number : 0 }
+    }
+    var file: ContentFile?
+    if number != 0 {
+      do throws(Errno) {
+        file = try content.openFile(store, create: content.local.withLock { $0.size == 0 })
+      } catch {
+        return reply(.failure(error == .ENOENT ? .EIO : error))
+      }
+    }
+    durability.sync(file, name: number, self) { errno in
+      if let errno { return reply(.failure(errno)) }
+      if self.configuration.fsync == .cloud { return self.uploader.whenUploaded(content, self, wait, reply) }
+      reply(.success(()))
+    }
+  }
+
+  package func syncFolder(_ handle: FolderHandle, _ reply: @escaping Reply<Void>) {
+    durability.sync(nil, name: 0, self) { errno in reply(errno.map { .failure($0) } ?? .success(())) }
+  }
+
+  // MARK: Ranges
+
+  package func allocate(
+    _ handle: FileHandle, mode: Int32, offset: Int64, length: Int64, _ wait: @escaping Interruptible,
+    _ reply: @escaping Reply<Void>
+  ) {
+    let known = Int32(LX_FALLOC_KEEP_SIZE | LX_FALLOC_PUNCH_HOLE | LX_FALLOC_ZERO_RANGE)
+    guard mode & ~known == 0 else { return reply(.failure(.EOPNOTSUPP)) }
+    change(handle.content, wait, reply) { file throws(Errno) in
+      guard lx_fallocate(file.fd, mode, off_t(offset), off_t(length)) == 0 else { throw Errno.current }
+    }
+  }
+
+  /// Marks, runs `body` on the content file, and finishes.
+  private func change<T: Sendable>(
+    _ content: Content, _ wait: @escaping Interruptible, _ reply: @escaping Reply<T>,
+    _ body: @escaping @Sendable (ContentFile) throws(Errno) -> T
+  ) {
+    let marked: Reply<Void> = { result in
+      if case .failure(let errno) = result { return reply(.failure(errno)) }
+      reply(self.withMarkedFile(content, body))
+    }
+    perform(wait, marked) { state throws(Need) in
+      try self.requireRoom(for: 0, state)
+      guard content.isWhole else { throw .whole(content) }
+      try self.requireFolderOfConflict(content, &state)
+      return self.markDirty(content, &state) ? .recorded(()) : .done(())
+    }
+  }
+
+  /// SEEK_DATA and SEEK_HOLE. What is not local counts as data.
+  package func seek(_ handle: FileHandle, offset: Int64, whence: Int32) -> Result<Int64, Errno> {
+    let (whole, size, number) = handle.content.local.withLock { ($0.whole, $0.size, $0.number) }
+    guard offset >= 0, offset < size else { return .failure(Errno(rawValue: Glibc.ENXIO)) }
+    guard whole, number != 0 else { return .success(whence == Int32(LX_SEEK_HOLE) ? size : offset) }
+    do throws(Errno) {
+      let file = try handle.content.openFile(store, create: false)
+      let found = lseek(file.fd, off_t(offset), whence)
+      return found < 0 ? .failure(Errno.current) : .success(Int64(found))
+    } catch {
+      return .failure(error)
+    }
+  }
+
+  package func copyRange(
+    from: FileHandle, offset source: Int64, to: FileHandle, offset destination: Int64, count: Int,
+    _ wait: @escaping Interruptible, _ reply: @escaping Reply<Int>
+  ) {
+    // Short counts are allowed, and keep one request from holding a thread for long.
+    let length = Int64(min(count, 64 << 20))
+    awaitBytes(from.content, source..<source + length, wait) { errno in
+      if let errno { return reply(.failure(errno)) }
+      self.change(to.content, wait, reply) { file throws(Errno) in
+        try self.copy(from.content, source, into: file, destination, Int(length))
+      }
+    }
+  }
+
+  private func copy(
+    _ content: Content, _ source: Int64, into file: ContentFile, _ destination: Int64, _ count: Int
+  ) throws(Errno) -> Int {
+    let from: ContentFile
+    let start: Int64
+    let available: Int
+    switch readPresent(content, source..<source + Int64(count)) {
+    case .failure(let errno): throw errno
+    case .success(.end): return 0
+    case .success(.file(let file, offset: let offset, count: let count)):
+      (from, start, available) = (file, offset, count)
+    }
+    var (a, b) = (off_t(start), off_t(destination))
+    let n = lx_copy_file_range(from.fd, &a, file.fd, &b, min(count, available))
+    guard n >= 0 else { throw Errno.current }
+    return n
+  }
+}

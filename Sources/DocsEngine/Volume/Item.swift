@@ -1,0 +1,115 @@
+import Containers
+import StorageErrors
+
+/// An item in memory: its record and what only a running volume knows. All of it is guarded by the volume's lock.
+final class Item: @unchecked Sendable {
+  // Sendable holds because every field is reached only under the volume's lock.
+  var record: ItemRecord
+  /// The node that the item's name leads to.
+  var node: NodeID
+  var content: Content?
+  var folder: Folder?
+
+  /// The record has changed since the last commit.
+  var isQueued = false
+  /// The row is gone (or will be with the next commit); the object stays while the kernel or a handle knows it.
+  var isGone = false
+  /// Counts local edits of content, and of mode, times and xattrs.
+  var revision: Int64 = 0
+  var attributesRevision: Int64 = 0
+  /// The catalog knows that the content is dirty, so that bytes may be changed.
+  var dirtyIsRecorded: Bool
+
+  // What the uploader knows.
+  var isUploading = false
+  var isScheduled = false
+  /// The job in the record was started by this process, so its outcome is known.
+  var jobIsOurs = false
+  var failures = 0
+  /// CLOCK_MONOTONIC ns; not before then.
+  var dueAt: UInt64 = 0
+  /// The value of the volume's `uploadsFinished` when this item's last upload ended.
+  var lastUpload: UInt64 = 0
+  /// When the dirty content was touched first, CLOCK_MONOTONIC ns.
+  var dirtySince: UInt64 = 0
+
+  init(_ record: ItemRecord) {
+    self.record = record
+    dirtyIsRecorded = record.isDirty
+    node = NodeID(record.id.rawValue)
+    if record.kind == .folder { folder = Folder() }
+  }
+
+  var id: ItemID { record.id }
+  var isDeleted: Bool { record.flags.contains(.deleted) }
+
+  /// Whether something holds it in memory.
+  var isBusy: Bool {
+    isQueued || isUploading || record.pending != nil || node.rawValue != id.rawValue || folder?.isLoaded == true
+      || folder?.isListing == true || folder.map { $0.opens > 0 } == true
+      || content.map { $0.opens > 0 || !$0.isIdle } == true
+  }
+}
+
+extension Content {
+  /// Nothing is fetched and nobody waits.
+  var isIdle: Bool { local.withLock { $0.fetches == 0 && $0.waiters.isEmpty && !$0.streaming } }
+}
+
+/// The entries of a folder in memory.
+final class Folder {
+  /// All entries of the catalog are in `children`.
+  var isLoaded = false
+  var children: [ItemName: ItemID] = [:]
+  /// The container is being asked; who waits for it.
+  var isListing = false
+  var listWaiters: [ListWaiter] = []
+  /// For the order in which folders leave memory.
+  var lastUse: UInt64 = 0
+  var opens = 0
+  /// The ids in order, kept until an entry comes or goes.
+  var ordered: [(id: ItemID, name: ItemName)]?
+
+  struct ListWaiter {
+    var id: UInt64
+    /// CLOCK_MONOTONIC ns.
+    var since: UInt64
+    var finish: @Sendable (Errno?) -> Void
+  }
+
+  func insert(_ name: ItemName, _ id: ItemID) {
+    children[name] = id
+    ordered = nil
+  }
+  func remove(_ name: ItemName) {
+    children[name] = nil
+    ordered = nil
+  }
+}
+
+/// An open file. It stays with its content, whatever becomes of the item's name.
+package final class FileHandle: Sendable {
+  let content: Content
+  let mode: OpenMode
+  init(_ content: Content, _ mode: OpenMode) {
+    self.content = content
+    self.mode = mode
+  }
+}
+
+/// An open folder, with the entries as they were when it was opened or last rewound.
+package final class FolderHandle: Sendable {
+  let item: Item
+  let snapshot = Guarded<[(id: ItemID, name: ItemName)]>([])
+  init(_ item: Item) { self.item = item }
+}
+
+package struct FolderEntry {
+  /// Give it as `after` to go on behind this entry.
+  package var cookie: UInt64
+  package var name: [UInt8]
+  package var kind: ItemKind
+  package var id: ItemID
+  /// With node and attributes, where they were asked for; never for `.` and `..`.
+  package var entry: Entry?
+}

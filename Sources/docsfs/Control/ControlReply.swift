@@ -1,0 +1,55 @@
+import DocsEngine
+
+/// A line that the daemon sends back: JSON, with what of it applies. The last one of a command has `done`.
+struct ControlReply: Codable, Sendable {
+  var status: VolumeStatus?
+  var daemon: DaemonInfo?
+  var item: ItemStatus?
+  /// Why the item above was left as it is.
+  var refused: String?
+  var progress: Progress?
+  var done: Bool?
+  var exit: Int32?
+  /// Why `exit` is not 0.
+  var error: String?
+
+  init() {}
+
+  init(item: ItemStatus, refused: String? = nil) {
+    self.item = item
+    self.refused = refused
+  }
+
+  static func done(_ exit: Int32 = ExitCode.done, _ error: String? = nil) -> ControlReply {
+    var reply = ControlReply()
+    reply.done = true
+    reply.exit = exit
+    reply.error = error
+    return reply
+  }
+
+  static func done(_ failure: Failure) -> ControlReply { .done(failure.exitCode, failure.message) }
+}
+
+struct DaemonInfo: Codable, Sendable, Equatable {
+  var pid: Int32
+  var version: String
+  var mountpoint: String
+  var readOnly: Bool
+}
+
+/// How far a long command is.
+struct Progress: Codable, Sendable, Equatable {
+  var doneBytes: Int64
+  var totalBytes: Int64
+  var doneItems: Int
+  var totalItems: Int
+}
+
+extension Progress {
+  init(_ progress: CommandProgress) {
+    self.init(
+      doneBytes: progress.doneBytes, totalBytes: progress.totalBytes, doneItems: progress.doneItems,
+      totalItems: progress.totalItems)
+  }
+}

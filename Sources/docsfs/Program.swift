@@ -1,0 +1,80 @@
+import CLinux
+import Faults
+
+/// Also in CHANGELOG.md.
+let docsfsVersion = "0.1.0"
+
+/// The commands, and the choice among them.
+enum Program {
+  static let commands: [CommandSpec] = [
+    MountCommand.spec, UnmountCommand.spec, StatusCommand.spec, ItemCommands.materialize, ItemCommands.evict,
+    ItemCommands.pin, ItemCommands.unpin, SyncCommand.spec, RunCommand.spec, DoctorCommand.spec,
+  ]
+
+  /// As bytes: a path need not be text. The program's own name is left out.
+  static var arguments: [[UInt8]] {
+    (1..<max(1, Int(CommandLine.argc))).compactMap { index in
+      guard let text = CommandLine.unsafeArgv[index] else { return nil }
+      return Array(UnsafeRawBufferPointer(start: text, count: strlen(text)))
+    }
+  }
+
+  /// The exit code. Errors are said here, in one line.
+  static func run(_ arguments: [[UInt8]]) -> Int32 {
+    do { return try dispatch(arguments) } catch {
+      Console.error(error.message)
+      return error.exitCode
+    }
+  }
+
+  private static func dispatch(_ arguments: [[UInt8]]) throws(Failure) -> Int32 {
+    guard let first = arguments.first.map({ String(decoding: $0, as: UTF8.self) }) else {
+      throw .usage("a command is missing: \(names.joined(separator: ", ")); see docsfs --help")
+    }
+    switch first {
+    case "--help", "-h", "-?", "help": return try help(arguments.dropFirst().first)
+    case "--version", "-V": Console.print("docsfs \(docsfsVersion)")
+    default: return try run(try find(first), Array(arguments.dropFirst()))
+    }
+    return ExitCode.done
+  }
+
+  private static func run(_ command: CommandSpec, _ arguments: [[UInt8]]) throws(Failure) -> Int32 {
+    switch try ArgumentParser.parse(command, arguments) {
+    case .help:
+      ArgumentParser.printHelp(command)
+      return ExitCode.done
+    case .run(let parsed): return try command.run(parsed)
+    }
+  }
+
+  private static var names: [String] { commands.map(\.name) }
+
+  static func find(_ name: String) throws(Failure) -> CommandSpec {
+    if let command = commands.first(where: { $0.name == name || $0.aliases.contains(name) }) {
+      return command
+    }
+    let isOption = name.hasPrefix("-")
+    let all = isOption ? ["--help", "--version"] : commands.flatMap { [$0.name] + $0.aliases }
+    let hint = suggestion(for: name, among: all)
+    let kind = isOption ? "option" : "command"
+    throw .usage("unknown \(kind) \(name)" + (hint.isEmpty ? "; see docsfs --help" : hint))
+  }
+
+  private static func help(_ name: [UInt8]?) throws(Failure) -> Int32 {
+    if let name {
+      ArgumentParser.printHelp(try find(String(decoding: name, as: UTF8.self)))
+      return ExitCode.done
+    }
+    Console.print("Usage: docsfs COMMAND ...\nShows a cloud container as a folder.\n")
+    let width = commands.map { $0.name.count }.max() ?? 0
+    for command in commands {
+      Console.print(
+        "  " + command.name + String(repeating: " ", count: width - command.name.count + 2) + command.summary)
+    }
+    Console.print(
+      "\ndocsfs COMMAND --help tells more. Exit codes: 0 done, 1 failed, 2 done in part, 64 usage,")
+    Console.print("69 no such mount or container, 75 try again.")
+    return ExitCode.done
+  }
+}

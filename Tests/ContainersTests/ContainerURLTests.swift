@@ -1,0 +1,80 @@
+import CLinux
+import TestSupport
+import XCTest
+
+@testable import Containers
+
+final class ContainerURLTests: XCTestCase {
+  private func text(_ url: ContainerURL) -> String { String(decoding: url.path, as: UTF8.self) }
+
+  private func error(_ text: String) -> ContainerURLError? {
+    do throws(ContainerURLError) {
+      _ = try ContainerURL(text)
+      return nil
+    } catch {
+      return error
+    }
+  }
+
+  func testABarePathIsTakenLiterally() throws {
+    for path in ["/a/b", "/a b/ü", "/a?latency=1s", "/a%20b", "/x:y"] {
+      let url = try ContainerURL(path)
+      XCTAssertEqual(text(url), path)
+      XCTAssertEqual(url.latency, 0)
+    }
+    XCTAssertEqual(try ContainerURL([0x2f, 0xff]).path, [0x2f, 0xff])
+    XCTAssertEqual(text(try ContainerURL("//a/./b//")), "/a/b")
+    XCTAssertEqual(text(try ContainerURL("/")), "/")
+  }
+
+  func testARelativePathIsMadeAbsolute() throws {
+    let here = try XCTUnwrap(getcwd(nil, 0))
+    defer { free(here) }
+    let current = String(cString: here)
+    XCTAssertEqual(text(try ContainerURL("a/b")), current + "/a/b")
+    XCTAssertEqual(text(try ContainerURL("./dir:a")), current + "/dir:a")
+    XCTAssertEqual(text(try ContainerURL("dir:a")), current + "/a")
+  }
+
+  func testOptions() throws {
+    let url = try ContainerURL("dir:/a%20b%3f?latency=80ms&rate=20MiB/s")
+    XCTAssertEqual(text(url), "/a b?")
+    XCTAssertEqual(url.latency, 0.08)
+    XCTAssertEqual(url.rate, 20 << 20)
+    XCTAssertEqual(url.canonical, "dir:/a%20b%3f", "without options: they do not make another container")
+    XCTAssertEqual(try ContainerURL(url.canonical).path, url.path)
+    XCTAssertEqual(try ContainerURL("dir:/a?").rate, nil)
+    XCTAssert(try ContainerURL("dir:/a").open() is DirectoryContainer)
+    XCTAssert(try ContainerURL("dir:/a?rate=1K").open() is ThrottledContainer)
+  }
+
+  func testMistakesAreNamed() {
+    XCTAssertEqual(error("dir:/a?latencyy=1s")?.exitCode, 64)
+    XCTAssert(error("dir:/a?latencyy=1s")?.message.contains("did you mean latency?") ?? false)
+    XCTAssert(error("dir:/a?latency=soon")?.message.contains("soon") ?? false)
+    XCTAssert(error("dir:/a?rate=0")?.message.contains("rate=0") ?? false)
+    XCTAssertEqual(error("dir:")?.exitCode, 64)
+    XCTAssertEqual(error("dir:/a%2")?.exitCode, 64)
+    XCTAssertEqual(error("dir:/a%00")?.exitCode, 64)
+    XCTAssertEqual(error("")?.exitCode, 64)
+    XCTAssert(error("dri:/a")?.message.contains("did you mean dir?") ?? false)
+    XCTAssert(error("note:x")?.message.contains("./note:") ?? false)
+    for url in ["s3://bucket/x", "webdav+https://host/x", "webdav+http://host/x"] {
+      XCTAssertEqual(error(url)?.exitCode, 69)
+      XCTAssert(error(url)?.message.contains("not in this build") ?? false)
+    }
+  }
+
+  func testOnlyTheDefaultContainerIsMade() throws {
+    let folder = try TemporaryFolder()
+    let url = ContainerURL(path: Array((folder.path + "/a/b/c").utf8))
+    let container = try url.open()
+    assertCode(.unreachable) { _ = try container.identify(create: true, CallContext()) }
+    XCTAssertEqual(try folder.names(), [])
+    _ = try url.open(createIfMissing: true).identify(create: true, CallContext())
+    XCTAssertEqual(try folder.names("a/b"), ["c"])
+    try folder.write("file", "x")
+    XCTAssertThrowsError(
+      try ContainerURL(path: Array((folder.path + "/file").utf8)).open(createIfMissing: true))
+  }
+}

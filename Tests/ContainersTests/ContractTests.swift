@@ -1,0 +1,40 @@
+import TestSupport
+import XCTest
+
+@testable import Containers
+
+final class ContractTests: XCTestCase {
+  func testDirectoryContainer() {
+    run { DirectoryContainer(path: $0) }
+  }
+
+  func testDirectoryContainerWithoutExchange() {
+    run(replacesAtOnce: false) { DirectoryContainer(path: $0, abilities: .init(exchanges: false)) }
+  }
+
+  func testDirectoryContainerWithPlainRenamesOnly() {
+    run(replacesAtOnce: false) {
+      DirectoryContainer(path: $0, abilities: .init(exchanges: false, refusesToReplace: false))
+    }
+  }
+
+  func testThrottledContainer() {
+    run { ThrottledContainer(DirectoryContainer(path: $0), latency: 0.0002, rate: 200 << 20) }
+  }
+
+  func testRetryingContainer() {
+    run { RetryingContainer(DirectoryContainer(path: $0)) }
+  }
+
+  func testRetryingContainerOverAThrottledOne() {
+    run { RetryingContainer(ThrottledContainer(DirectoryContainer(path: $0), latency: 0, rate: nil)) }
+  }
+
+  private func run(replacesAtOnce: Bool = true, _ open: @escaping ([UInt8]) -> any Container) {
+    ContainerContract(holdsAnyBytes: true, replacesAtOnce: replacesAtOnce) {
+      let folder = try TemporaryFolder()
+      let path = Array(folder.path.utf8)
+      return .init(open(path), other: open(path), keepAlive: folder)
+    }.run()
+  }
+}

@@ -1,0 +1,51 @@
+# Sourced by the scripts beside it: what they need of the system, by Debian's names.
+
+build_packages=(libfuse3-dev fuse3 libsqlite3-dev libssl-dev pkg-config)
+
+fail() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+missing_packages() {
+  local package
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf '%s\n' "$package"
+  done
+}
+
+# Installs what is missing of the packages named, and nothing else.
+need_packages() {
+  local missing as_root=()
+  command -v apt-get >/dev/null ||
+    fail "this system has no apt-get; install the like of: $*, then build with: swift build -c release"
+  mapfile -t missing < <(missing_packages "$@")
+  [ ${#missing[@]} -eq 0 ] && return
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "run as root, or without sudo: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  printf 'Installing: %s\n' "${missing[*]}"
+  install_packages() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      "${missing[@]}" >/dev/null
+  }
+  # Without package lists the first attempt fails.
+  install_packages 2>/dev/null || { "${as_root[@]}" apt-get update -qq && install_packages; } ||
+    fail "apt-get could not install: ${missing[*]}"
+}
+
+need_swift() {
+  command -v swift >/dev/null ||
+    fail "Swift is not installed, or not in PATH; version 6.2 or later is at https://www.swift.org/install/linux/"
+  local version
+  version=$(swift --version 2>/dev/null | sed -n 's/.*Swift version \([0-9]*\.[0-9]*\).*/\1/p' | head -n 1)
+  [ "$(printf '%s\n6.2\n' "${version:-0}" | sort -V | head -n 1)" = 6.2 ] ||
+    fail "Swift ${version:-of an unknown version} is too old; version 6.2 or later is at https://www.swift.org/install/linux/"
+}
+
+need_fuse() {
+  [ -e /dev/fuse ] || fail "there is no /dev/fuse; load the module (modprobe fuse), or give the container --device /dev/fuse"
+  [ -r /dev/fuse ] && [ -w /dev/fuse ] ||
+    fail "/dev/fuse is not open to you; as root: chmod 666 /dev/fuse"
+}
