@@ -43,6 +43,7 @@ package final class FuseMount: Sendable {
     LibfuseLog.append(printed)
     guard result == 0 else { throw refused(path) }
     guard let mounted = MountedFileSystem.at(path) else {
+      fuse_session_unmount(session)
       throw FuseMountError("\(path) was mounted, and is not in the table of mounts")
     }
     let mount = FuseMount(bridge, mounted)
