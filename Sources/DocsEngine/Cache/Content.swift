@@ -49,6 +49,7 @@ struct LocalBytes {
   var failures = 0
   /// Where the last fetch for a reader ended, and by how much it went beyond what was asked.
   var demandEnd: Int64 = -1
+  var sequential: Int64 = 0
   var readAhead: Int64 = 0
 
   struct Waiter {

@@ -108,6 +108,12 @@ final class Catalog: Sendable {
   /// Makes every commit that has returned safe against power loss.
   func sync() -> Errno? { fdatasync(walFile.fd) == 0 ? nil : Errno.current }
 
+  /// Brings all of the log into the database, safe against power loss. The last call.
+  func close() {
+    writer.withLock { $0.checkpoint(SQLITE_CHECKPOINT_TRUNCATE) }
+    _ = sync()
+  }
+
   /// Moves the log into the database when it has grown; run on a thread of its own.
   func checkpointIfLarge() {
     var info = stat()

@@ -311,8 +311,9 @@ extension Content {
       for waiter in local.waiters {
         let wanted = waiter.range.clamped(to: 0..<local.size)
         if let gap = local.missing(in: wanted) {
-          // A reader that goes on where it was gets twice as much each time.
-          local.readAhead = gap.lowerBound == local.demandEnd ? min(4 << 20, max(128 << 10, local.readAhead * 2)) : 0
+          // A reader that goes on where it was, beyond what somebody who only looks reads, gets ever more.
+          local.sequential = gap.lowerBound == local.demandEnd ? local.sequential + (gap.upperBound - gap.lowerBound) : 0
+          local.readAhead = local.sequential < 1 << 20 ? 0 : min(4 << 20, max(256 << 10, local.readAhead * 2))
           let length = max(minimum, local.readAhead, min(gap.upperBound - gap.lowerBound, 4 << 20))
           let end = min(local.size, gap.lowerBound + length)
           local.demandEnd = end

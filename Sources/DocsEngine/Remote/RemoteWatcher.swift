@@ -208,7 +208,7 @@ final class RemoteWatcher: Sendable {
         failure = "\(volume.container.url): another container is there (\(id), not \(known))"
       }
     } catch {
-      failure = error.message
+      if error.code != .identityMissing || volume.containerID != nil { failure = error.message }
     }
     let probes = state.withLock { state in
       state.probes = failure == nil ? 0 : state.probes + 1

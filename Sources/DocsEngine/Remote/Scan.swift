@@ -253,9 +253,9 @@ extension Volume {
     let ids = stillMissing(ids)
     guard !ids.isEmpty else { return }
     // Whether it is our container that says so.
-    guard let id = try? remote.withCall(self, { call throws(ContainerError) in try container.identify(create: false, call) }),
-      id == containerID || containerID == nil
-    else { return remote.doubtLink("\(container.url): the container has gone while it was listed") }
+    guard containerIsOurs() else {
+      return remote.doubtLink("\(container.url): the container has gone while it was listed")
+    }
     let count = ids.reduce(0) { $0 + ((try? catalog.subtreeCount($1)) ?? 1) }
     let isHeld = locked { state in
       guard count > 100, count * 2 > state.itemCount, !state.acceptsDeletes else {
@@ -278,6 +278,17 @@ extension Volume {
         if item.id != .root { _ = try state.item(item.record.place.folder) }
         self.removedElsewhere(item, &state)
       }
+    }
+  }
+
+  private func containerIsOurs() -> Bool {
+    do throws(ContainerError) {
+      let id = try remote.withCall(self) { call throws(ContainerError) in
+        try container.identify(create: false, call)
+      }
+      return containerID == nil || id == containerID
+    } catch {
+      return error.code == .identityMissing && containerID == nil
     }
   }
 

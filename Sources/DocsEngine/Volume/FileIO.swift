@@ -215,7 +215,6 @@ extension Volume {
       state.setDirty(item, true)
       item.dirtySince = Clock.now()
       item.dirtyIsRecorded = false
-      state.afterCommit.append { self.locked { _ in item.dirtyIsRecorded = true } }
       changedLocally(item, &state)
       mustCommit = true
     }

@@ -36,6 +36,7 @@ final class Item: @unchecked Sendable {
   init(_ record: ItemRecord) {
     self.record = record
     dirtyIsRecorded = record.isDirty
+    if record.isDirty { dirtySince = Clock.now() }
     node = NodeID(record.id.rawValue)
     if record.kind == .folder { folder = Folder() }
   }

@@ -125,6 +125,7 @@ struct VolumeState {
   /// Puts a new item into memory, its folder and the next commit.
   mutating func add(_ record: ItemRecord, to folder: Folder?) -> Item {
     let item = Item(record)
+    item.dirtyIsRecorded = false
     items[item.id] = item
     folder?.insert(record.place.name, item.id)
     itemCount += 1

@@ -53,11 +53,14 @@ package final class MountedVolume {
     let daemon = try Subprocess(
       [Self.binary] + mountArguments + ["-f"], environment: variables)
     self.daemon = daemon
-    _ = eventually(within: 60) { !daemon.isRunning || isMounted }
+    // A dead mount may still be in the table: only an answer tells.
+    _ = eventually(within: 60) { !daemon.isRunning || (isMounted && answers) }
     if isMounted, daemon.isRunning { return }
     _ = stop()
     throw ProgramFailure(command: "docsfs mount", outcome: daemon.outcome)
   }
+
+  private var answers: Bool { (try? Sys.info(mountpoint)) != nil }
 
   /// Unmounts as a person does, and waits for the daemon's end.
   @discardableResult
