@@ -1,6 +1,7 @@
 import CLinux
 import CSQLite
 import Containers
+import Glibc
 import StorageErrors
 
 /// The rows that one commit writes.
@@ -49,7 +50,7 @@ final class Catalog: Sendable {
     let folder = lx_open(directory, O_RDONLY | O_DIRECTORY, 0)
     guard folder >= 0 else { throw VolumeError("\(directory): \(Errno.current)") }
     let synced = fsync(folder)
-    close(folder)
+    Glibc.close(folder)
     guard synced == 0 else { throw VolumeError("\(directory): \(Errno.current)") }
   }
 

@@ -166,6 +166,9 @@ final class Materializer: Sendable {
       }
       return nil
     } catch {
+      if error.code == .notFound, volume.hasMoved(content, from: path) {
+        return ContainerError(.timedOut, "\(path) was moved while it was fetched")
+      }
       if error.code == .versionChanged { forget(job.range.lowerBound..<at, content, generation, volume) }
       return error
     }

@@ -65,6 +65,7 @@ final class RemoteWatcher: Sendable {
 
   /// These places may have changed.
   func look(at hints: [ChangeHint]) {
+    guard !hints.isEmpty else { return }
     state.signal { state in
       if state.hints.isEmpty { state.hintsSince = Clock.now() }
       state.hints.formUnion(hints)

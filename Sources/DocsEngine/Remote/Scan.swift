@@ -75,7 +75,8 @@ extension Volume {
     at names: Set<ItemName>, in folder: ItemID, _ path: ContainerPath, _ findings: inout Findings
   ) {
     for name in names {
-      let since = locked { $0.uploadsFinished }
+      let since = locked { $0.beginLook() }
+      defer { locked { $0.endLook() } }
       do throws(ContainerError) {
         let found = try remote.withCall(self) { call throws(ContainerError) in
           try container.item(at: path.appending(name), call)
@@ -89,7 +90,8 @@ extension Volume {
   }
 
   private func relist(_ folder: ItemID, _ path: ContainerPath, _ findings: inout Findings) {
-    let since = locked { $0.uploadsFinished }
+    let since = locked { $0.beginLook() }
+    defer { locked { $0.endLook() } }
     let listing: [RemoteItem]
     do throws(ContainerError) {
       remote.follow(path)
@@ -137,11 +139,14 @@ extension Volume {
       guard let folder = dir.folder, !dir.isGone else { return }
       guard folder.isLoaded else { throw .children(id) }
       for (name, found) in seen {
-        guard let item = try self.itemAt(Place(folder: id, name: name), folder, state) else {
-          if let found { new.append(found) }
+        let place = Place(folder: id, name: name)
+        let isTouched = state.isTouched(place, since: since)
+        guard let item = try self.itemAt(place, folder, state) else {
+          if isTouched { again.append(ChangeHint(folder: path, name: name)) }
+          if let found, !isTouched { new.append(found) }
           continue
         }
-        if item.isUploading || item.lastUpload > since {
+        if item.isUploading || isTouched {
           again.append(ChangeHint(folder: path, name: name))
         } else if let found, found.kind == item.record.kind {
           self.update(item, with: found, &state)
@@ -181,7 +186,7 @@ extension Volume {
       }
       if let id = folder.children[place.name] {
         let item = try state.item(id)
-        if item.isUploading || item.lastUpload > since { return ChangeHint(folder: path, name: place.name) }
+        if item.isUploading || state.isTouched(place, since: since) { return ChangeHint(folder: path, name: place.name) }
         if item.record.kind == .folder, found.kind == .folder, item.record.remote == nil {
           // Made here and there: one folder.
           item.record.remote = RemoteState(place: place, version: found.version, identity: found.identity, size: 0)
@@ -300,6 +305,8 @@ extension Volume {
       let path = performNow { state throws(Need) -> ContainerPath? in
         let item = try state.item(id)
         guard let remote = item.record.remote, !item.isUploading, !item.isGone else { return nil }
+        // Its path is just changing; the upload's end is looked at again.
+        if state.movingFolder(remote.place.folder) != nil { return nil }
         var folder = remote.place.folder
         while folder != .root {
           if all.contains(folder) { return nil }

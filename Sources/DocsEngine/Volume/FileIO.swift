@@ -146,6 +146,7 @@ extension Volume {
     _ reply: @escaping Reply<Int>
   ) {
     let content = handle.content
+    if locked({ $0.diskIsFull }) { makeRoom(for: Int64(bytes.count)) }
     let isMarked: Bool
     do throws(Need) {
       isMarked = try locked { state throws(Need) in
@@ -223,7 +224,13 @@ extension Volume {
 
   private func writeMarked(_ content: Content, _ offset: Int64, _ bytes: UnsafeRawBufferPointer) -> Result<Int, Errno> {
     withMarkedFile(content) { file throws(Errno) in
-      try writeAll(file.fd, bytes, at: offset)
+      do throws(Errno) {
+        try writeAll(file.fd, bytes, at: offset)
+      } catch {
+        // What can be fetched again gives way to what cannot.
+        guard error == .ENOSPC, self.makeRoom(for: Int64(bytes.count)) else { throw error }
+        try writeAll(file.fd, bytes, at: offset)
+      }
       return bytes.count
     }
   }

@@ -94,7 +94,10 @@ package final class Volume: Sendable {
         }
       } catch {
         switch error {
-        case .fail(let errno): return reply(.failure(errno))
+        case .fail(let errno):
+          // Perhaps there is room again, and nobody has looked yet.
+          if errno == .ENOSPC, hasRoomAgain() { continue }
+          return reply(.failure(errno))
         case .item, .children:
           if let errno = satisfy(error) { return reply(.failure(errno)) }
         case .listing(let folder): return list(folder, wait, again)
@@ -102,6 +105,12 @@ package final class Volume: Sendable {
         }
       }
     }
+  }
+
+  private func hasRoomAgain() -> Bool {
+    guard locked({ $0.diskIsFull }) else { return false }
+    checkRoom()
+    return !locked { $0.diskIsFull }
   }
 
   /// Runs `body`, which needs nothing of the container, and gives its answer at once.

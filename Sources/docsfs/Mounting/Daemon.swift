@@ -28,11 +28,6 @@ struct Daemon {
   private func prepareMountpoint(_ found: MountpointState) throws(Failure) {
     switch found {
     case .ready: break
-    case .missing:
-      guard plan.mountpoint.call({ mkdir($0, 0o700) }) == 0 else {
-        throw Failure("cannot make the mountpoint", plan.mountpoint, .current)
-      }
-      ready.note("made the folder \(plan.mountpoint)")
     case .stale(let mount):
       try Unmounting.clearStale(mount)
       ready.note("replaced the dead mount at \(plan.mountpoint)")

@@ -37,8 +37,6 @@ struct MountPlan {
 /// What lies at the mountpoint before the mount.
 enum MountpointState: Equatable {
   case ready
-  /// Only the last name of its path is missing.
-  case missing
   /// A docsfs mount whose daemon has gone.
   case stale(MountEntry)
 }
