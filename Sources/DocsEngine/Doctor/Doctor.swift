@@ -122,7 +122,7 @@ private final class Checkup {
     }
     if !entries.insert(record.place).inserted {
       var mended = record
-      mended.place.name = Volume.conflictName(record.place.name)
+      mended.place.name = Volume.conflictName(record.place.name, isFolder: record.kind == .folder)
       mended.pending = mended.pending ?? Timestamp.now().nanoseconds
       note(record, "another item has the same name; it needs one of its own", mended)
     }

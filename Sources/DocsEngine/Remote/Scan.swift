@@ -209,7 +209,7 @@ extension Volume {
     if dir.isDeleted { bringBack(dir, &state) }
     let before = item.record.remote
     if folder.children[item.record.place.name] != nil {
-      item.record.place.name = Self.freeName(Self.conflictName(item.record.place.name), in: folder)
+      item.record.place.name = Self.freeName(Self.conflictName(item.record.place.name, isFolder: true), in: folder)
     }
     item.record.flags.remove(.deleted)
     folder.insert(item.record.place.name, item.id)

@@ -23,7 +23,8 @@ extension Volume {
   func yieldName(_ item: Item, to found: RemoteItem, _ work: UploadWork) -> Bool {
     Log.note("\(work.path): there is another item of that name; both are kept")
     return locked { state in
-      guard !item.isDeleted, !item.isGone, let dir = state.items[item.record.place.folder], let folder = dir.folder,
+      guard !item.isDeleted, !item.isGone, let dir = state.items[item.record.place.folder],
+        let folder = dir.folder,
         folder.isLoaded
       else {
         uploader.retry(item, in: 1)
@@ -32,7 +33,8 @@ extension Volume {
       let place = item.record.place
       item.record.job = nil
       item.record.flags.insert(.conflict)
-      let free = Self.freeName(Self.conflictName(place.name), in: folder)
+      let free = Self.freeName(
+        Self.conflictName(place.name, isFolder: item.record.kind == .folder), in: folder)
       self.move(item, folder, Place(folder: dir.id, name: free), folder, &state)
       self.install(found, at: place, &state)
       return true
@@ -72,20 +74,8 @@ extension Volume {
   }
 
   /// `name (conflict HOST YYYY-MM-DD HH.MM.SS).ext`, cut to 255 bytes.
-  static func conflictName(_ name: ItemName) -> ItemName {
-    var host = [CChar](repeating: 0, count: 256)
-    gethostname(&host, 255)
-    var now = time(nil)
-    var parts = tm()
-    localtime_r(&now, &parts)
-    var stamp = [CChar](repeating: 0, count: 32)
-    strftime(&stamp, stamp.count, "%Y-%m-%d %H.%M.%S", &parts)
-    let text = { (room: [CChar]) in room.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) } }
-    let tag = Array(" (conflict ".utf8) + text(host).prefix(64) + [0x20] + text(stamp) + [0x29]
-    let bytes = name.bytes
-    let dot = bytes.lastIndex(of: 0x2e).flatMap { $0 > 0 && bytes.count - $0 <= 32 ? $0 : nil } ?? bytes.count
-    let kept = bytes[..<dot].prefix(255 - tag.count - (bytes.count - dot))
-    return (try? ItemName(kept + tag + bytes[dot...])) ?? name
+  static func conflictName(_ name: ItemName, isFolder: Bool = false) -> ItemName {
+    ConflictName.make(for: name, isFolder: isFolder)
   }
 
   /// `name`, or with a number in front of it, such that the folder has none of that name.
