@@ -57,7 +57,7 @@ final class LatencyTests: MountedTestCase {
     let programs = [
       "exec cat \(far)/0", "exec head -c 1 \(far)/1", "exec dd if=\(far)/2 of=/dev/null bs=4096 iflag=direct",
       "echo x >>\(far)/3", "exec truncate -s 5 \(far)/4", "exec cmp \(far)/5 \(far)/6",
-      "exec python3 -c \"import mmap; print(mmap.mmap(open('\(far)/7','r+b').fileno(), 0)[5])\"",
+      "exec python3 -c \"import mmap; f = open('\(far)/7', 'r+b'); print(mmap.mmap(f.fileno(), 0)[5])\"",
     ]
     for signal in [SIGKILL, SIGTERM, SIGINT] {
       let blocked = try programs.map { try Subprocess(["bash", "-c", $0]) }

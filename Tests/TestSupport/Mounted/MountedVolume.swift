@@ -53,7 +53,8 @@ package final class MountedVolume {
     let daemon = try Subprocess(
       [Self.binary] + mountArguments + ["-f"], environment: variables)
     self.daemon = daemon
-    _ = eventually(within: 60) { !daemon.isRunning || isMounted }
+    // A dead mount at the same place is in the table too, but answers ENOTCONN.
+    _ = eventually(within: 60) { !daemon.isRunning || isMounted && Sys.exists(mountpoint) }
     if isMounted, daemon.isRunning { return }
     _ = stop()
     throw ProgramFailure(command: "docsfs mount", outcome: daemon.outcome)
