@@ -53,14 +53,12 @@ package final class MountedVolume {
     let daemon = try Subprocess(
       [Self.binary] + mountArguments + ["-f"], environment: variables)
     self.daemon = daemon
-    // A dead mount may still be in the table: only an answer tells.
-    _ = eventually(within: 60) { !daemon.isRunning || (isMounted && answers) }
+    // A dead mount at the same place is in the table too, but answers ENOTCONN.
+    _ = eventually(within: 60) { !daemon.isRunning || isMounted && Sys.exists(mountpoint) }
     if isMounted, daemon.isRunning { return }
     _ = stop()
     throw ProgramFailure(command: "docsfs mount", outcome: daemon.outcome)
   }
-
-  private var answers: Bool { (try? Sys.info(mountpoint)) != nil }
 
   /// Unmounts as a person does, and waits for the daemon's end.
   @discardableResult
