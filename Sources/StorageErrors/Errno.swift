@@ -57,6 +57,7 @@ extension Errno {
 }
 
 extension Errno: CustomStringConvertible {
+  /// Sentence and symbol, as in `No space left on device (ENOSPC)`.
   public var description: String { "\(message) (\(name))" }
 }
 

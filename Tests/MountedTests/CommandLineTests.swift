@@ -352,8 +352,7 @@ final class CommandLineTests: MountedTestCase {
 
   // MARK: Helpers
 
-  private func assertGone(_ volume: MountedVolume, file: StaticString = #filePath, line: UInt = #line) throws
-  {
+  private func assertGone(_ volume: MountedVolume, file: StaticString = #filePath, line: UInt = #line) throws {
     let gone = eventually { !volume.isMounted && Processes.mentioning(volume.home).isEmpty }
     XCTAssertTrue(gone, "\(Processes.mentioning(volume.home))", file: file, line: line)
   }

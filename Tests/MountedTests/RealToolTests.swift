@@ -57,7 +57,8 @@ final class RealToolTests: MountedTestCase {
     let original = try documents()
     let archive = volume.home + "/t.tar"
     try volume.must(
-      "tar -C '\(original)' --format=posix -cf '\(archive)' . && mkdir $M/t && tar -C $M/t -xpf '\(archive)'", within: 600)
+      "tar -C '\(original)' --format=posix -cf '\(archive)' . && mkdir $M/t && tar -C $M/t -xpf '\(archive)'",
+      within: 600)
     try assertSameMetadata(original, volume.path("t"))
     try volume.settle(within: 600)
     try volume.run("evict", "-r", volume.path("t"))

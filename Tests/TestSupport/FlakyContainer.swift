@@ -30,8 +30,7 @@ package final class FlakyContainer: Container {
     }
   }
 
-  private func perform<R>(_ name: String, _ body: () throws(ContainerError) -> R) throws(ContainerError) -> R
-  {
+  private func perform<R>(_ name: String, _ body: () throws(ContainerError) -> R) throws(ContainerError) -> R {
     let failure = state.withLock { state -> Failure? in
       state.calls.append(name)
       return state.failures.isEmpty ? nil : state.failures.removeFirst()

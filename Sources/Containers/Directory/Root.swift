@@ -98,8 +98,7 @@ extension DirectoryContainer {
   }
 
   /// A path of an item, or a refusal for what the container keeps to itself.
-  func refuseHidden(_ what: String, _ path: ContainerPath, _ code: ContainerError.Code) throws(ContainerError)
-  {
+  func refuseHidden(_ what: String, _ path: ContainerPath, _ code: ContainerError.Code) throws(ContainerError) {
     guard path.names.first == hiddenName else { return }
     throw ContainerError(code, "cannot \(what) \(path): the name is the container's own")
   }

@@ -20,7 +20,9 @@ final class Housekeeper: Sendable {
     threads.spawn("docsfs-keep") { self.run(volume) }
     // Of its own: the container may be slow to answer.
     threads.spawn("docsfs-quota") {
-      repeat { self.refreshQuota(volume) } while !self.state.wait(
+      repeat {
+        self.refreshQuota(volume)
+      } while !self.state.wait(
         until: Clock.now() + 15_000_000_000, { $0.isStopped })
     }
     state.signal { $0.wantsPinned = true }
@@ -143,7 +145,9 @@ extension Volume {
     flush()
     var after: Int64 = 0
     while excess > 0 {
-      guard let candidates = try? catalog.evictable(limit: 200, after: after), let last = candidates.last else { return }
+      guard let candidates = try? catalog.evictable(limit: 200, after: after), let last = candidates.last else {
+        return
+      }
       var freed: Int64 = 0
       for record in candidates where freed < excess {
         if case .success(let count) = performNow({ state throws(Need) in try self.evictQuietly(record.id, &state) }) {
@@ -175,7 +179,10 @@ extension Volume {
   private func evictQuietly(_ id: ItemID, _ state: inout VolumeState) throws(Need) -> Int64 {
     let item = try state.item(id)
     let bytes = item.record.bytes
-    return try refusalToEvict(item, state) == nil ? { evict(item, &state); return bytes }() : 0
+    return try refusalToEvict(item, state) == nil
+      ? {
+        evict(item, &state); return bytes
+      }() : 0
   }
 
   // MARK: Memory
@@ -199,7 +206,8 @@ extension Volume {
 
   /// A folder leaves memory with its entries, if none of them is in use.
   private func unload(_ item: Item, _ state: inout VolumeState) {
-    guard let folder = item.folder, folder.opens == 0, !folder.isListing, item.id != .root || folder.children.count > 1000
+    guard let folder = item.folder, folder.opens == 0, !folder.isListing,
+      item.id != .root || folder.children.count > 1000
     else { return }
     let children = folder.children.values.compactMap { state.items[$0] }
     guard children.allSatisfy({ !$0.isBusy }) else { return }

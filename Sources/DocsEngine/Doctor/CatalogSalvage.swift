@@ -32,7 +32,8 @@ enum CatalogSalvage {
       records = readable(old)
       try? old.query("SELECT name, value FROM facts") { row in
         let name = String(decoding: row.bytes(0), as: UTF8.self)
-        facts.append((name, name == "container" ? .text(String(decoding: row.bytes(1), as: UTF8.self)) : .integer(row.integer(1))))
+        facts.append(
+          (name, name == "container" ? .text(String(decoding: row.bytes(1), as: UTF8.self)) : .integer(row.integer(1))))
       }
     }
     guard Glibc.rename(path, kept) == 0 else { throw VolumeError("\(path): \(Errno.current)") }

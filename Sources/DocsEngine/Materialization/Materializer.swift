@@ -120,7 +120,9 @@ final class Materializer: Sendable {
   private func nextJob(_ state: inout State) -> Job?? {
     if state.isStopped { return .some(nil) }
     while let content = state.urgent.first {
-      if let range = content.claimDemand(atLeast: state.demandLength) { return Job(content: content, range: range, isStream: false) }
+      if let range = content.claimDemand(atLeast: state.demandLength) {
+        return Job(content: content, range: range, isStream: false)
+      }
       state.urgent.removeFirst()
     }
     guard state.streaming < Self.streamWorkers else { return nil }
@@ -286,10 +288,13 @@ final class Materializer: Sendable {
       return Array(state.unsettled.values)
     }
     guard !contents.isEmpty else { return }
-    let present = contents.map { content in content.local.withLock { ($0.generation, $0.extents, $0.whole, $0.number) } }
+    let present = contents.map { content in content.local.withLock { ($0.generation, $0.extents, $0.whole, $0.number) }
+    }
     if contents.count <= 4 {
       for content in contents {
-        guard let file = try? content.openFile(volume.store, create: false), fsync(file.fd) == 0 else { return putBack(contents) }
+        guard let file = try? content.openFile(volume.store, create: false), fsync(file.fd) == 0 else {
+          return putBack(contents)
+        }
       }
       for entry in present where entry.3 != 0 { _ = volume.store.syncName(entry.3) }
     } else if volume.store.syncAll() != nil {
@@ -315,7 +320,8 @@ extension Content {
         let wanted = waiter.range.clamped(to: 0..<local.size)
         if let gap = local.missing(in: wanted) {
           // A reader that goes on where it was, beyond what somebody who only looks reads, gets ever more.
-          local.sequential = gap.lowerBound == local.demandEnd ? local.sequential + (gap.upperBound - gap.lowerBound) : 0
+          local.sequential =
+            gap.lowerBound == local.demandEnd ? local.sequential + (gap.upperBound - gap.lowerBound) : 0
           local.readAhead = local.sequential < 1 << 20 ? 0 : min(4 << 20, max(256 << 10, local.readAhead * 2))
           let length = max(minimum, local.readAhead, min(gap.upperBound - gap.lowerBound, 4 << 20))
           let end = min(local.size, gap.lowerBound + length)

@@ -41,7 +41,9 @@ extension Volume {
   func countFetched(_ count: Int64, _ content: Content) {
     locked { state in
       state.fetchedBytes += count
-      if content.isCurrent, !content.owner.isGone { state.countBytes(content.owner, content.owner.record.bytes + count) }
+      if content.isCurrent, !content.owner.isGone {
+        state.countBytes(content.owner, content.owner.record.bytes + count)
+      }
     }
   }
 

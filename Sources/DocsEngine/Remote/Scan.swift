@@ -186,7 +186,9 @@ extension Volume {
       }
       if let id = folder.children[place.name] {
         let item = try state.item(id)
-        if item.isUploading || state.isTouched(place, since: since) { return ChangeHint(folder: path, name: place.name) }
+        if item.isUploading || state.isTouched(place, since: since) {
+          return ChangeHint(folder: path, name: place.name)
+        }
         if item.record.kind == .folder, found.kind == .folder, item.record.remote == nil {
           // Made here and there: one folder.
           item.record.remote = RemoteState(place: place, version: found.version, identity: found.identity, size: 0)

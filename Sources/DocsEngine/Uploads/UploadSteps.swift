@@ -17,7 +17,8 @@ struct UploadWork {
 
   func attributes(_ traits: ContainerTraits) -> RemoteAttributes {
     RemoteAttributes(
-      mode: traits.holdsMode ? record.mode : nil, mtime: record.modified, xattrs: traits.holdsXattrs ? record.xattrs : nil)
+      mode: traits.holdsMode ? record.mode : nil, mtime: record.modified,
+      xattrs: traits.holdsXattrs ? record.xattrs : nil)
   }
 }
 
@@ -258,9 +259,10 @@ extension Volume {
   private func recallJob(_ work: UploadWork, _ item: Item, _ call: CallContext) throws(ContainerError) {
     guard let job = work.record.job else { return }
     let found = try container.item(at: work.path, call)
-    let isOurs = try found.map { found throws(ContainerError) in
-      try matches(found, job, work, path: work.path, call)
-    } ?? false
+    let isOurs =
+      try found.map { found throws(ContainerError) in
+        try matches(found, job, work, path: work.path, call)
+      } ?? false
     locked { state in
       if let found, isOurs {
         let before = item.record.remote

@@ -264,7 +264,8 @@ package final class Volume: Sendable {
       state.unneededFiles = []
     }
     return Batch(
-      changes: changes, items: state.changed, dirty: state.changed.filter { $0.record.isDirty }, waiters: state.waiters, effects: state.afterCommit,
+      changes: changes, items: state.changed, dirty: state.changed.filter { $0.record.isDirty }, waiters: state.waiters,
+      effects: state.afterCommit,
       unneededFiles: state.unneededFiles)
   }
 

@@ -36,8 +36,7 @@ enum ControlRequest: Equatable, Sendable {
     try rest.end()
   }
 
-  private static func parse(_ verb: String, _ rest: inout Words) throws(ControlSyntaxError) -> ControlRequest
-  {
+  private static func parse(_ verb: String, _ rest: inout Words) throws(ControlSyntaxError) -> ControlRequest {
     switch verb {
     case "status": return .status(path: rest.optionalPath())
     case "evict": return .evict(try rest.path(), recursive: try rest.flag("recursive"))
