@@ -29,7 +29,9 @@ let package = Package(
       swiftSettings: strict),
     .executableTarget(
       name: "docsfs",
-      dependencies: ["FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux"],
+      dependencies: [
+        "FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux",
+      ],
       swiftSettings: strict),
 
     .target(
@@ -42,7 +44,9 @@ let package = Package(
     .testTarget(
       name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
-    .testTarget(name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"], swiftSettings: strict),
+    .testTarget(
+      name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"],
+      swiftSettings: strict),
     .testTarget(
       name: "MountedTests", dependencies: ["TestSupport", "StorageErrors", "CLinux", "docsfs"],
       exclude: ["Programs"], swiftSettings: strict),

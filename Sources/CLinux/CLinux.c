@@ -69,6 +69,15 @@ int lx_lock_shared(int fd) {
   return r;
 }
 
+int lx_lock_byte(int fd, off_t offset) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = offset, .l_len = 1};
+  int r;
+  do {
+    r = fcntl(fd, F_OFD_SETLKW, &lock);
+  } while (r != 0 && errno == EINTR);
+  return r;
+}
+
 int lx_lease(int fd) {
   if (fcntl(fd, F_SETSIG, SIGURG) != 0) return -1;
   return fcntl(fd, F_SETLEASE, F_RDLCK);

@@ -4,8 +4,8 @@ import Containers
 import DocsEngine
 import StorageErrors
 
-/// Programs copy in pieces of st_blksize: 256 KiB makes cp and FileManager fast (4 KiB: 83 MB/s), and stays
-/// two readahead windows long, so that a copy of a placeholder still shows progress and stops soon.
+/// Programs copy in pieces of st_blksize: 256 KiB makes cp and FileManager fast (4 KiB: 83 MB/s), and is one
+/// readahead window, so that a copy of a placeholder still shows progress and stops soon.
 private let preferredTransfer = 256 * 1024
 
 extension ItemKind {

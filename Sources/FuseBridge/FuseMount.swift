@@ -43,6 +43,7 @@ package final class FuseMount: Sendable {
     LibfuseLog.append(printed)
     guard result == 0 else { throw refused(path) }
     guard let mounted = MountedFileSystem.at(path) else {
+      fuse_session_unmount(session)
       throw FuseMountError("\(path) was mounted, and is not in the table of mounts")
     }
     let mount = FuseMount(bridge, mounted)
@@ -66,7 +67,7 @@ package final class FuseMount: Sendable {
       throw FuseMountError("cannot mount at \(mountpoint): \(reason)")
     }
     // The kernel starts with 128 KiB, whatever INIT asks for; only root may raise it.
-    tellKernel("/sys/class/bdi/\(mounted.device)/read_ahead_kb", String(largestTransfer / 1024))
+    tellKernel("/sys/class/bdi/\(mounted.device)/read_ahead_kb", String(readahead / 1024))
   }
 
   /// Serves the mount with `workers` threads until it is unmounted, or the connection is cut.

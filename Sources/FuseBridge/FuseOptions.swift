@@ -22,6 +22,8 @@ package struct CacheLifetimes: Sendable {
 package struct FuseOptions: Sendable {
   package var allowOther = false
   package var readOnly = false
+  /// The kernel's own, such as `noexec`; `dev` and `suid` need root.
+  package var kernel: [String] = []
   /// What `mount` and `df` show as the device: the state directory.
   package var fsname: String
   package var lifetimes = CacheLifetimes.long
@@ -56,6 +58,10 @@ package struct FuseMountError: Error, CustomStringConvertible {
 /// The largest read and write request, in bytes: what the kernel's 256 pages allow.
 let largestTransfer: UInt32 = 1 << 20
 
+/// How far the kernel reads ahead, in bytes. 256 and 512 KiB read fastest (2.8 GB/s, 128 KiB 2.6, 1 MiB 1.7), and a
+/// short one brings less of a placeholder that nobody reads.
+let readahead = 256 * 1024
+
 extension FuseOptions {
   /// As `libfuse` parses them: the program's name, then one `-o` list.
   var arguments: [String] {
@@ -64,6 +70,7 @@ extension FuseOptions {
     ]
     if allowOther { list.append("allow_other") }
     if readOnly { list.append("ro") }
+    list += kernel
     return ["docsfs", "-o", list.joined(separator: ",")]
   }
 }

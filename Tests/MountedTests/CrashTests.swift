@@ -32,7 +32,7 @@ final class CrashTests: MountedTestCase {
         return XCTFail("round \(round), seed \(seed), killed after \(count)")
       }
     }
-    XCTAssertTrue(volume.shell("diff -r --no-dereference $M $C --exclude='.docsfs*'").succeeded)
+    try volume.must("diff -r --no-dereference $M $C --exclude='.docsfs*'")
   }
 
   private func kill(
@@ -92,7 +92,7 @@ final class CrashTests: MountedTestCase {
       XCTAssertTrue(volume.shell(check).succeeded, "after \(step)")
     }
     try volume.settle()
-    XCTAssertTrue(volume.shell("diff -r --no-dereference $M/e $C/e").succeeded)
+    try volume.must("diff -r --no-dereference $M/e $C/e")
   }
 
   func testKilledDuringMaterialization() throws {

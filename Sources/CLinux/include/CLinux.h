@@ -64,6 +64,8 @@ int lx_syncfs(int fd);
 int lx_lock_file(int fd);
 /// flock(2), shared, waiting for one who holds it exclusively.
 int lx_lock_shared(int fd);
+/// Locks one byte exclusively for this open file, waiting for whoever holds it (fcntl F_OFD_SETLKW).
+int lx_lock_byte(int fd, off_t offset);
 /// A read lease (fcntl F_SETLEASE): EAGAIN when anybody has the file open for writing. While it is held, an open
 /// for writing waits in the kernel. Breaking it sends SIGURG, which is ignored by default, not the deadly SIGIO.
 int lx_lease(int fd);

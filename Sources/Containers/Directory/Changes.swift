@@ -62,6 +62,9 @@ extension DirectoryContainer {
       let newName = try requireName("rename", target)
       let folder = try root.folder(path.parent, "rename")
       let newFolder = try root.folder(target.parent, "rename to")
+      let hidden = try openHidden(root)
+      let lock = try lockBoth(path, folder, target, newFolder, hidden)
+      defer { withExtendedLifetime(lock) {} }
       guard let found = try look(at: path, in: folder, root, "rename") else {
         throw ContainerError(.ENOENT, "rename", path)
       }
@@ -74,7 +77,7 @@ extension DirectoryContainer {
       } catch {
         throw ContainerError(error, "rename", error == .EEXIST ? target : path)
       }
-      if !isDone { try moveInTwoSteps(path, folder, target, newFolder, version, root) }
+      if !isDone { try moveInTwoSteps(path, folder, target, newFolder, version, hidden, root) }
       guard let moved = try look(at: target, in: newFolder, root, "rename") else {
         // Somebody has taken it from there already: the next listing tells.
         return RemoteItem(
@@ -82,7 +85,7 @@ extension DirectoryContainer {
           version: found.state.unknownVersion)
       }
       if let version, !moved.state.hasContent(of: version) {
-        return try moveBack(path, target, folder, newFolder, root)
+        return try moveBack(path, target, folder, newFolder, hidden, root)
       }
       try on("rename", path) { () throws(Errno) in
         try newFolder.syncNames()
@@ -92,16 +95,26 @@ extension DirectoryContainer {
     }
   }
 
+  private func lockBoth(
+    _ path: ContainerPath, _ folder: borrowing Descriptor, _ target: ContainerPath,
+    _ newFolder: borrowing Descriptor, _ hidden: borrowing Hidden
+  ) throws(ContainerError) -> NameLock {
+    let names = [
+      (try inodeNumber(folder, "rename"), try requireName("rename", path)),
+      (try inodeNumber(newFolder, "rename"), try requireName("rename", target)),
+    ]
+    return try on("rename", path) { () throws(Errno) in try NameLock(names, hidden) }
+  }
+
   /// For file systems that cannot refuse to replace: the hidden folder lies between.
   private func moveInTwoSteps(
     _ path: ContainerPath, _ folder: borrowing Descriptor, _ target: ContainerPath,
-    _ newFolder: borrowing Descriptor, _ version: Version?, _ root: borrowing Root
+    _ newFolder: borrowing Descriptor, _ version: Version?, _ hidden: borrowing Hidden, _ root: borrowing Root
   ) throws(ContainerError) {
     // Early: taking it aside and putting it back would give it another ctime, and so another version.
     if try look(at: target, in: newFolder, root, "rename") != nil {
       throw changed("rename", target, "something is there")
     }
-    let hidden = try openHidden(root)
     let aside = try takeProven(version, at: path, folder, hidden, root, "rename")
     do throws(Errno) {
       try bring(from: hidden.displaced, aside.name, to: newFolder, cName(target.last?.bytes ?? []))
@@ -115,9 +128,8 @@ extension DirectoryContainer {
   /// What was renamed was not what was meant: it returns to its name, or beside it. Always throws.
   private func moveBack(
     _ path: ContainerPath, _ target: ContainerPath, _ folder: borrowing Descriptor,
-    _ newFolder: borrowing Descriptor, _ root: borrowing Root
+    _ newFolder: borrowing Descriptor, _ hidden: borrowing Hidden, _ root: borrowing Root
   ) throws(ContainerError) -> RemoteItem {
-    let hidden = try openHidden(root)
     let aside = try makeAside(AsideNote(ours: nil, base: nil, path: path), hidden)
     do throws(Errno) {
       let name = cName(target.last?.bytes ?? [])
@@ -134,8 +146,11 @@ extension DirectoryContainer {
     throws(ContainerError)
   {
     try perform("remove", path, call) { root throws(ContainerError) in
-      let name = cName(try requireName("remove", path).bytes)
+      let name = try requireName("remove", path)
       let folder = try root.folder(path.parent, "remove")
+      let hidden = try openHidden(root)
+      let lock = try lock(name, in: folder, hidden, "remove")
+      defer { withExtendedLifetime(lock) {} }
       guard let found = try look(at: path, in: folder, root, "remove") else {
         throw ContainerError(.ENOENT, "remove", path)
       }
@@ -144,10 +159,11 @@ extension DirectoryContainer {
         throw changed("remove", path, "it has another version by now")
       }
       if kind == .folder {
-        try on("remove", path) { () throws(Errno) in try check(unlinkat(folder.fd, name, AT_REMOVEDIR)) }
+        try on("remove", path) { () throws(Errno) in
+          try check(unlinkat(folder.fd, cName(name.bytes), AT_REMOVEDIR))
+        }
       } else {
         try requireQuiet(version, at: path, folder, root, "remove")
-        let hidden = try openHidden(root)
         discard(try takeProven(version, at: path, folder, hidden, root, "remove"), hidden)
       }
       try on("remove", path) { () throws(Errno) in try folder.syncNames() }

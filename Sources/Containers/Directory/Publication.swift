@@ -28,6 +28,8 @@ extension DirectoryContainer {
       try confirm(root)
       // Only now, as the folder may have been moved meanwhile.
       let folder = try root.folder(path.parent, "publish")
+      let lock = try lock(name, in: folder, hidden, "publish")
+      defer { withExtendedLifetime(lock) {} }
       switch condition {
       case .absent: try add(staged, at: path, folder, hidden)
       case .version(let version): try replace(version, by: staged, at: path, folder, hidden, root)

@@ -76,8 +76,8 @@ extension Volume {
 
   /// Starts the materialization of all that is pinned.
   func streamPinned() {
-    guard let pinned = try? catalog.pinned() else { return }
     flush()
+    guard let pinned = try? catalog.pinned() else { return }
     for record in pinned { streamTree(record.id) }
   }
 

@@ -124,8 +124,23 @@ extension Volume {
   // MARK: The cache's limits
 
   /// Evicts what was used longest ago until the cache and the disk are within their limits.
-  func sweepCache() {
-    var excess = cacheExcess()
+  func sweepCache() { evictOldest(cacheExcess()) }
+
+  /// The state disk is full: evicts a little more than `count` bytes. Whether there was anything to evict.
+  @discardableResult
+  func makeRoom(for count: Int64) -> Bool {
+    let before = locked { $0.cacheBytes }
+    evictOldest(count + Self.lowRoom + Int64(Self.reserveSize) * 2)
+    flush()
+    checkRoom()
+    return locked { $0.cacheBytes } < before
+  }
+
+  private func evictOldest(_ count: Int64) {
+    var excess = count
+    guard excess > 0 else { return }
+    // What was used last is in the catalog.
+    flush()
     var after: Int64 = 0
     while excess > 0 {
       guard let candidates = try? catalog.evictable(limit: 200, after: after), let last = candidates.last else { return }

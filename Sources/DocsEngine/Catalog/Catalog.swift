@@ -1,6 +1,7 @@
 import CLinux
 import CSQLite
 import Containers
+import Glibc
 import StorageErrors
 
 /// The rows that one commit writes.
@@ -49,7 +50,7 @@ final class Catalog: Sendable {
     let folder = lx_open(directory, O_RDONLY | O_DIRECTORY, 0)
     guard folder >= 0 else { throw VolumeError("\(directory): \(Errno.current)") }
     let synced = fsync(folder)
-    close(folder)
+    Glibc.close(folder)
     guard synced == 0 else { throw VolumeError("\(directory): \(Errno.current)") }
   }
 
@@ -107,6 +108,12 @@ final class Catalog: Sendable {
 
   /// Makes every commit that has returned safe against power loss.
   func sync() -> Errno? { fdatasync(walFile.fd) == 0 ? nil : Errno.current }
+
+  /// Brings all of the log into the database, safe against power loss. The last call.
+  func close() {
+    writer.withLock { $0.checkpoint(SQLITE_CHECKPOINT_TRUNCATE) }
+    _ = sync()
+  }
 
   /// Moves the log into the database when it has grown; run on a thread of its own.
   func checkpointIfLarge() {

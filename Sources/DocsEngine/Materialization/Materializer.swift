@@ -8,8 +8,9 @@ import StorageErrors
 /// A fetch is one request. Bytes count as local, and wake who waits for them, as they come. Any number of readers
 /// of one content share its fetches.
 final class Materializer: Sendable {
-  /// A fetch for a reader: enough for the read-ahead that follows, little enough to leave room for other readers.
-  static let demandLength: Int64 = 1 << 20
+  /// A fetch for a reader of a file that is to become whole anyway: enough for the read-ahead that follows, little
+  /// enough to leave room for other readers.
+  private static let demandLength: Int64 = 1 << 20
   static let streamLength: Int64 = 4 << 20
   private static let workers = 16
   /// The rest of the workers is kept for readers.
@@ -28,6 +29,8 @@ final class Materializer: Sendable {
     /// Contents whose fetch failed; not before this time.
     var delayed: [(at: UInt64, content: Content)] = []
     var watched: [ObjectIdentifier: Content] = [:]
+    /// With `materialize=range` nothing but what is read, and what a sequential reader will read next.
+    var demandLength: Int64 = 0
     var isStopped = false
   }
   private struct Job {
@@ -40,6 +43,7 @@ final class Materializer: Sendable {
   private let threads = WorkerThreads()
 
   func start(_ volume: Volume) {
+    if volume.configuration.materialize == .open { state.withLock { $0.demandLength = Self.demandLength } }
     for _ in 0..<Self.workers { threads.spawn("docsfs-fetch") { self.work(volume) } }
     threads.spawn("docsfs-settle") { self.settle(volume) }
   }
@@ -116,7 +120,7 @@ final class Materializer: Sendable {
   private func nextJob(_ state: inout State) -> Job?? {
     if state.isStopped { return .some(nil) }
     while let content = state.urgent.first {
-      if let range = content.claimDemand() { return Job(content: content, range: range, isStream: false) }
+      if let range = content.claimDemand(atLeast: state.demandLength) { return Job(content: content, range: range, isStream: false) }
       state.urgent.removeFirst()
     }
     guard state.streaming < Self.streamWorkers else { return nil }
@@ -162,6 +166,9 @@ final class Materializer: Sendable {
       }
       return nil
     } catch {
+      if error.code == .notFound, volume.hasMoved(content, from: path) {
+        return ContainerError(.timedOut, "\(path) was moved while it was fetched")
+      }
       if error.code == .versionChanged { forget(job.range.lowerBound..<at, content, generation, volume) }
       return error
     }
@@ -301,13 +308,18 @@ extension Content {
   var hasWaiters: Bool { local.withLock { !$0.waiters.isEmpty } }
 
   /// The first missing range that somebody waits for and nobody fetches, and a little more behind it.
-  func claimDemand() -> Range<Int64>? {
+  func claimDemand(atLeast minimum: Int64) -> Range<Int64>? {
     local.withLock { local in
       guard !local.whole, local.version != nil else { return nil }
       for waiter in local.waiters {
         let wanted = waiter.range.clamped(to: 0..<local.size)
         if let gap = local.missing(in: wanted) {
-          let end = min(local.size, gap.lowerBound + Materializer.demandLength)
+          // A reader that goes on where it was, beyond what somebody who only looks reads, gets ever more.
+          local.sequential = gap.lowerBound == local.demandEnd ? local.sequential + (gap.upperBound - gap.lowerBound) : 0
+          local.readAhead = local.sequential < 1 << 20 ? 0 : min(4 << 20, max(256 << 10, local.readAhead * 2))
+          let length = max(minimum, local.readAhead, min(gap.upperBound - gap.lowerBound, 4 << 20))
+          let end = min(local.size, gap.lowerBound + length)
+          local.demandEnd = end
           return local.claim(local.missing(in: gap.lowerBound..<end) ?? gap)
         }
       }

@@ -80,6 +80,15 @@ extension Volume {
     }
   }
 
+  /// Whether an upload of ours is just changing the path of the content, or has: the fetch is tried again.
+  func hasMoved(_ content: Content, from path: ContainerPath) -> Bool {
+    locked { state in
+      guard let place = content.owner.record.remote?.place else { return false }
+      if content.owner.isUploading || state.movingFolder(place.folder) != nil { return true }
+      return (try? state.remotePath(place)) != path
+    }
+  }
+
   /// What a failed fetch means for those who wait and for the link.
   func fetchFailed(_ content: Content, _ error: ContainerError) {
     switch error.code {

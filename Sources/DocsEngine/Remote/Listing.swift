@@ -72,6 +72,8 @@ extension Volume {
     case .failure(let errno): return finishListing(id, errno == .ESTALE ? .ESTALE : .EIO)
     case .success(let found): path = found
     }
+    let since = locked { $0.beginLook() }
+    defer { locked { $0.endLook() } }
     let listing: [RemoteItem]
     do throws(ContainerError) {
       // Followed from before it is listed: nothing can slip through in between.
@@ -83,18 +85,25 @@ extension Volume {
       if error.code == .notFound { remote.look(at: [ChangeHint(folder: path.parent, name: path.last)]) }
       return finishListing(id, error.code == .permissionDenied ? .EACCES : .EIO)
     }
-    let result = performNow { state throws(Need) in try self.takeFirstListing(listing, of: id, &state) }
+    let result = performNow { state throws(Need) in try self.takeFirstListing(listing, of: id, since, &state) }
     commit { _ in }
-    if case .failure(let errno) = result { return finishListing(id, errno) }
+    switch result {
+    case .failure(let errno): return finishListing(id, errno)
+    case .success(let doubtful): remote.look(at: doubtful.map { ChangeHint(folder: path, name: $0) })
+    }
     finishListing(id, nil)
     shrink()
   }
 
-  private func takeFirstListing(_ listing: [RemoteItem], of id: ItemID, _ state: inout VolumeState) throws(Need) {
+  /// Gives the names that have to be looked at again.
+  private func takeFirstListing(
+    _ listing: [RemoteItem], of id: ItemID, _ since: UInt64, _ state: inout VolumeState
+  ) throws(Need) -> [ItemName] {
     let item = try state.item(id)
     guard let folder = item.folder, !item.isDeleted, !item.isGone else { throw .fail(.ESTALE) }
     guard folder.isLoaded else { throw .children(id) }
-    guard !item.record.flags.contains(.listed) else { return }
+    guard !item.record.flags.contains(.listed) else { return [] }
+    var doubtful: [ItemName] = []
     var known: [ItemName: ItemID] = [:]
     for child in folder.children.values {
       guard let place = state.items[child]?.record.remote?.place, place.folder == id else { continue }
@@ -103,6 +112,10 @@ extension Volume {
     folder.children.reserveCapacity(listing.count)
     for found in listing {
       let place = Place(folder: id, name: found.name)
+      guard !state.isTouched(place, since: since) else {
+        doubtful.append(found.name)
+        continue
+      }
       guard known[found.name] == nil, state.vacating[id]?[found.name] == nil, folder.children[found.name] == nil else {
         continue
       }
@@ -111,6 +124,7 @@ extension Volume {
     item.record.flags.insert(.listed)
     state.queue(item)
     if state.isPinned(item) { housekeeper.materializePinned() }
+    return doubtful
   }
 
   /// The link is cut, or whole again.

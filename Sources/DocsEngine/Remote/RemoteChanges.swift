@@ -170,6 +170,9 @@ extension Volume {
   func movedElsewhere(_ item: Item, to place: Place, as found: RemoteItem, _ state: inout VolumeState) {
     guard let dir = state.items[place.folder], let folder = dir.folder, folder.isLoaded, !dir.isDeleted else { return }
     let before = item.record.remote
+    if item.record.kind == .folder, let before, let path = try? state.remotePath(before.place) {
+      remote.forgetPaths(under: path)
+    }
     let followed = item.record.place == before?.place
     item.record.remote?.place = place
     state.updateVacating(item, before: before)

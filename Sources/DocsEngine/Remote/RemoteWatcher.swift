@@ -13,6 +13,11 @@ final class RemoteWatcher: Sendable {
     var wanted: [ItemID] = []
     var hints: Set<ChangeHint> = []
     var hintsSince: UInt64 = 0
+    /// What was not found where it should be, until nothing more of the kind comes for a moment: many small looks
+    /// must not pass for less than they are together.
+    var missing: Set<ItemID> = []
+    var missingSince: UInt64 = 0
+    var lastMissing: UInt64 = 0
     var doubt: String?
     var nextPoll: UInt64 = 0
     var nextProbe: UInt64 = 0
@@ -60,10 +65,32 @@ final class RemoteWatcher: Sendable {
 
   /// These places may have changed.
   func look(at hints: [ChangeHint]) {
+    guard !hints.isEmpty else { return }
     state.signal { state in
       if state.hints.isEmpty { state.hintsSince = Clock.now() }
       state.hints.formUnion(hints)
     }
+  }
+
+  /// These were not found; they are removed when it is known how many they are.
+  func miss(_ ids: [ItemID]) {
+    guard !ids.isEmpty else { return }
+    state.signal { state in
+      state.lastMissing = Clock.now()
+      if state.missing.isEmpty { state.missingSince = state.lastMissing }
+      state.missing.formUnion(ids)
+    }
+  }
+
+  /// Folders at and below `path` have other paths now: they are followed again when they are next looked at.
+  func forgetPaths(under path: ContainerPath) {
+    let stale = state.withLock { state in
+      let stale = state.watched.filter { $0.names.starts(with: path.names) }
+      state.watched.subtract(stale)
+      return stale
+    }
+    let feed = feed.withLock { $0 }
+    for path in stale { feed?.unwatch(path) }
   }
 
   /// A call failed as if the container were gone: find out.
@@ -116,6 +143,7 @@ final class RemoteWatcher: Sendable {
     case probe(String?)
     case hints([ChangeHint])
     case poll(full: Bool)
+    case remove([ItemID])
     case tick
   }
 
@@ -126,6 +154,7 @@ final class RemoteWatcher: Sendable {
       case .probe(let doubt): probe(volume, doubt)
       case .hints(let hints): volume.scan(hints)
       case .poll(let full): poll(volume, full: full)
+      case .remove(let ids): volume.removeMissing(ids)
       case .tick: volume.expireListings()
       }
     }
@@ -133,7 +162,7 @@ final class RemoteWatcher: Sendable {
 
   private func nextTask(_ volume: Volume) -> Task {
     let connected = volume.locked { $0.link.isConnected }
-    let limit = Clock.now() + 500_000_000
+    let limit = Clock.now() + 200_000_000
     let task: Task? = state.next(until: limit) { state in
       let now = Clock.now()
       if state.isStopped { return .stop }
@@ -149,6 +178,10 @@ final class RemoteWatcher: Sendable {
       if !state.hints.isEmpty, now > state.hintsSince + 50_000_000 {
         defer { state.hints = [] }
         return .hints(Array(state.hints))
+      }
+      if !state.missing.isEmpty, now > state.lastMissing + 300_000_000 || now > state.missingSince + 5_000_000_000 {
+        defer { state.missing = [] }
+        return .remove(Array(state.missing))
       }
       if state.wantsFullScan {
         state.wantsFullScan = false
@@ -176,7 +209,7 @@ final class RemoteWatcher: Sendable {
         failure = "\(volume.container.url): another container is there (\(id), not \(known))"
       }
     } catch {
-      failure = error.message
+      if error.code != .identityMissing || volume.containerID != nil { failure = error.message }
     }
     let probes = state.withLock { state in
       state.probes = failure == nil ? 0 : state.probes + 1

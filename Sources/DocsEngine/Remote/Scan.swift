@@ -34,7 +34,7 @@ extension Volume {
       guard let folder = knownFolder(path) else { continue }
       if let names { look(at: names, in: folder, path, &findings) } else { relist(folder, path, &findings) }
     }
-    removeMissing(findings.missing)
+    remote.miss(findings.missing)
     commit { _ in }
     shrink()
     if !findings.again.isEmpty { remote.look(at: findings.again) }
@@ -75,7 +75,8 @@ extension Volume {
     at names: Set<ItemName>, in folder: ItemID, _ path: ContainerPath, _ findings: inout Findings
   ) {
     for name in names {
-      let since = locked { $0.uploadsFinished }
+      let since = locked { $0.beginLook() }
+      defer { locked { $0.endLook() } }
       do throws(ContainerError) {
         let found = try remote.withCall(self) { call throws(ContainerError) in
           try container.item(at: path.appending(name), call)
@@ -89,7 +90,8 @@ extension Volume {
   }
 
   private func relist(_ folder: ItemID, _ path: ContainerPath, _ findings: inout Findings) {
-    let since = locked { $0.uploadsFinished }
+    let since = locked { $0.beginLook() }
+    defer { locked { $0.endLook() } }
     let listing: [RemoteItem]
     do throws(ContainerError) {
       remote.follow(path)
@@ -137,11 +139,14 @@ extension Volume {
       guard let folder = dir.folder, !dir.isGone else { return }
       guard folder.isLoaded else { throw .children(id) }
       for (name, found) in seen {
-        guard let item = try self.itemAt(Place(folder: id, name: name), folder, state) else {
-          if let found { new.append(found) }
+        let place = Place(folder: id, name: name)
+        let isTouched = state.isTouched(place, since: since)
+        guard let item = try self.itemAt(place, folder, state) else {
+          if isTouched { again.append(ChangeHint(folder: path, name: name)) }
+          if let found, !isTouched { new.append(found) }
           continue
         }
-        if item.isUploading || item.lastUpload > since {
+        if item.isUploading || isTouched {
           again.append(ChangeHint(folder: path, name: name))
         } else if let found, found.kind == item.record.kind {
           self.update(item, with: found, &state)
@@ -181,7 +186,7 @@ extension Volume {
       }
       if let id = folder.children[place.name] {
         let item = try state.item(id)
-        if item.isUploading || item.lastUpload > since { return ChangeHint(folder: path, name: place.name) }
+        if item.isUploading || state.isTouched(place, since: since) { return ChangeHint(folder: path, name: place.name) }
         if item.record.kind == .folder, found.kind == .folder, item.record.remote == nil {
           // Made here and there: one folder.
           item.record.remote = RemoteState(place: place, version: found.version, identity: found.identity, size: 0)
@@ -249,19 +254,22 @@ extension Volume {
   // MARK: Removals
 
   /// Too many at once are not believed.
-  private func removeMissing(_ ids: [ItemID]) {
+  func removeMissing(_ ids: [ItemID]) {
+    let ids = stillMissing(ids)
     guard !ids.isEmpty else { return }
     // Whether it is our container that says so.
-    guard let id = try? remote.withCall(self, { call throws(ContainerError) in try container.identify(create: false, call) }),
-      id == containerID || containerID == nil
-    else { return remote.doubtLink("\(container.url): the container has gone while it was listed") }
+    guard containerIsOurs() else {
+      return remote.doubtLink("\(container.url): the container has gone while it was listed")
+    }
     let count = ids.reduce(0) { $0 + ((try? catalog.subtreeCount($1)) ?? 1) }
     let isHeld = locked { state in
       guard count > 100, count * 2 > state.itemCount, !state.acceptsDeletes else {
         state.heldDeletes.removeAll { ids.contains($0) }
+        state.heldCount = 0
         return false
       }
       state.heldDeletes = Array(Set(state.heldDeletes + ids))
+      state.heldCount = max(state.heldCount, count)
       return true
     }
     if isHeld {
@@ -274,6 +282,45 @@ extension Volume {
         try self.requireSubtree(item, state)
         if item.id != .root { _ = try state.item(item.record.place.folder) }
         self.removedElsewhere(item, &state)
+      }
+    }
+  }
+
+  private func containerIsOurs() -> Bool {
+    do throws(ContainerError) {
+      let id = try remote.withCall(self) { call throws(ContainerError) in
+        try container.identify(create: false, call)
+      }
+      return containerID == nil || id == containerID
+    } catch {
+      return error.code == .identityMissing && containerID == nil
+    }
+  }
+
+  /// Those of the items that are really gone: another look, since some may have come back or moved meanwhile. Of
+  /// a folder and what is in it, the folder alone.
+  private func stillMissing(_ ids: [ItemID]) -> [ItemID] {
+    let all = Set(ids)
+    return ids.filter { id in
+      let path = performNow { state throws(Need) -> ContainerPath? in
+        let item = try state.item(id)
+        guard let remote = item.record.remote, !item.isUploading, !item.isGone else { return nil }
+        // Its path is just changing; the upload's end is looked at again.
+        if state.movingFolder(remote.place.folder) != nil { return nil }
+        var folder = remote.place.folder
+        while folder != .root {
+          if all.contains(folder) { return nil }
+          guard let above = try state.item(folder).record.remote?.place.folder else { return nil }
+          folder = above
+        }
+        return try state.remotePath(remote.place)
+      }
+      guard case .success(let path?) = path else { return false }
+      do throws(ContainerError) {
+        guard let found = try containerItem(at: path) else { return true }
+        return locked { state in state.items[id].map { $0.record.kind != found.kind } ?? false }
+      } catch {
+        return false
       }
     }
   }

@@ -58,14 +58,11 @@ extension Volume {
     let copy = state.add(record, to: folder)
     copy.node = content.node
     copy.content = content
-    copy.dirtyIsRecorded = false
-    state.afterCommit.append { self.locked { _ in copy.dirtyIsRecorded = true } }
     content.owner = copy
     content.local.withLock { $0.version = nil }
     state.nodes[content.node] = content
     let info = store.info(number)
     state.countBytes(copy, info?.bytes ?? size)
-    state.dirtyBytes += 0
     changedLocally(copy, &state)
     tellKernel {
       $0.invalidateEntry(dir.node, record.place.name)

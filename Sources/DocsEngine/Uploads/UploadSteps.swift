@@ -60,6 +60,10 @@ extension Volume {
       let dir = try state.item(item.record.place.folder)
       if let folder = dir.folder, !folder.isLoaded { throw .children(dir.id) }
     }
+    if let other = conflictingUpload(item, step, state) {
+      uploader.park(item, behind: other)
+      return nil
+    }
     let record = item.record
     let source = try record.remote.map { remote throws(Need) in try state.remotePath(remote.place) }
     var place = record.place
@@ -68,11 +72,22 @@ extension Volume {
     if step == .recallJob, let job = record.job { place = job.place }
     let path = try state.remotePath(place)
     item.isUploading = true
-    state.uploadsRunning += 1
+    state.running.insert(item.id)
     return UploadWork(
       step: step, source: source, path: path, place: place, record: record,
       content: record.kind == .file && !item.isDeleted ? state.content(of: item) : nil, revision: item.revision,
       attributesRevision: item.attributesRevision, remoteVersion: record.remote?.version)
+  }
+
+  /// An upload that must end first, since one of the two changes the paths of the other.
+  private func conflictingUpload(_ item: Item, _ step: UploadStep, _ state: VolumeState) -> ItemID? {
+    if let moving = state.movingFolder(item.record.place.folder) { return moving }
+    if let remote = item.record.remote, let moving = state.movingFolder(remote.place.folder) { return moving }
+    guard item.record.kind == .folder else { return nil }
+    switch step {
+    case .rename, .park, .remove: return state.uploadBelow(item.id)
+    default: return nil
+    }
   }
 
   private static func parkedName(_ id: ItemID) -> ItemName {
@@ -104,17 +119,25 @@ extension Volume {
     }
     locked { state in
       item.isUploading = false
-      state.uploadsRunning -= 1
-      state.uploadsFinished += 1
-      item.lastUpload = state.uploadsFinished
+      state.running.remove(item.id)
+      state.touch([work.place] + (work.record.remote.map { [$0.place] } ?? []))
     }
     uploader.wakeParked(behind: item.id)
     guard let failure else {
       flush()
+      if work.record.kind == .folder { followFolder(work) }
       uploader.uploadEnded(item, nil, self)
       return true
     }
     return uploadFailed(work, item, failure)
+  }
+
+  private func followFolder(_ work: UploadWork) {
+    switch work.step {
+    case .makeFolder: remote.follow(work.path)
+    case .rename, .park, .remove: if let source = work.source { remote.forgetPaths(under: source) }
+    default: break
+    }
   }
 
   private func perform(_ work: UploadWork, _ item: Item) throws(ContainerError) {

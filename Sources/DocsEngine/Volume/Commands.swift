@@ -66,9 +66,9 @@ extension Volume {
         container: container.url, containerID: containerID?.text, stateDirectory: configuration.stateDirectory,
         link: link, linkReason: reason, epoch: state.epoch, items: state.itemCount,
         itemsInMemory: state.items.count, cacheBytes: state.cacheBytes, cacheLimit: configuration.cacheSize,
-        dirtyItems: state.pending.count, dirtyBytes: state.dirtyBytes, uploading: state.uploadsRunning,
+        dirtyItems: state.pending.count, dirtyBytes: state.dirtyBytes, uploading: state.running.count,
         fetching: materializer.fetching, failing: failing.map { status(of: $0, state) },
-        heldDeletes: state.heldDeletes.count, paused: state.isPaused, diskFull: state.diskIsFull,
+        heldDeletes: state.heldCount, paused: state.isPaused, diskFull: state.diskIsFull,
         uploadedBytes: state.uploadedBytes, fetchedBytes: state.fetchedBytes)
     }
   }
@@ -275,7 +275,7 @@ extension Volume {
         let items = state.pending.compactMap { state.items[$0] }
         let stuck =
           !state.link.isConnected || state.isPaused
-          || state.uploadsRunning == 0 && items.allSatisfy { $0.failures > 1 }
+          || state.running.isEmpty && items.allSatisfy { $0.failures > 1 }
         return (state.pending.count, state.dirtyBytes, stuck)
       }
       if left == 0 {

@@ -34,13 +34,15 @@ extension Volume {
       if !content.isWhole {
         if self.mayNotMaterialize(caller) { throw .fail(.EDEADLK) }
         if !state.link.isConnected { throw .fail(.ENXIO) }
-        if self.configuration.materialize == .open || mode.writes { self.materializer.stream(content) }
+        // Opened for writing alone, as `touch` does: nothing is fetched before there is something to write.
+        if self.configuration.materialize == .open, mode.reads { self.materializer.stream(content) }
       }
       content.opens += 1
       let now = Int64(time(nil))
-      if now - item.record.used > 60, !item.isGone {
+      if now != item.record.used, !item.isGone {
         item.record.used = now
-        if item.record.bytes > 0 { state.queue(item) }
+        state.queue(item)
+        self.commitSoon()
       }
       return .done(FileHandle(content, mode))
     }
@@ -144,6 +146,7 @@ extension Volume {
     _ reply: @escaping Reply<Int>
   ) {
     let content = handle.content
+    if locked({ $0.diskIsFull }) { makeRoom(for: Int64(bytes.count)) }
     let isMarked: Bool
     do throws(Need) {
       isMarked = try locked { state throws(Need) in
@@ -213,7 +216,6 @@ extension Volume {
       state.setDirty(item, true)
       item.dirtySince = Clock.now()
       item.dirtyIsRecorded = false
-      state.afterCommit.append { self.locked { _ in item.dirtyIsRecorded = true } }
       changedLocally(item, &state)
       mustCommit = true
     }
@@ -222,7 +224,13 @@ extension Volume {
 
   private func writeMarked(_ content: Content, _ offset: Int64, _ bytes: UnsafeRawBufferPointer) -> Result<Int, Errno> {
     withMarkedFile(content) { file throws(Errno) in
-      try writeAll(file.fd, bytes, at: offset)
+      do throws(Errno) {
+        try writeAll(file.fd, bytes, at: offset)
+      } catch {
+        // What can be fetched again gives way to what cannot.
+        guard error == .ENOSPC, self.makeRoom(for: Int64(bytes.count)) else { throw error }
+        try writeAll(file.fd, bytes, at: offset)
+      }
       return bytes.count
     }
   }

@@ -28,14 +28,13 @@ final class Item: @unchecked Sendable {
   var failures = 0
   /// CLOCK_MONOTONIC ns; not before then.
   var dueAt: UInt64 = 0
-  /// The value of the volume's `uploadsFinished` when this item's last upload ended.
-  var lastUpload: UInt64 = 0
   /// When the dirty content was touched first, CLOCK_MONOTONIC ns.
   var dirtySince: UInt64 = 0
 
   init(_ record: ItemRecord) {
     self.record = record
     dirtyIsRecorded = record.isDirty
+    if record.isDirty { dirtySince = Clock.now() }
     node = NodeID(record.id.rawValue)
     if record.kind == .folder { folder = Folder() }
   }

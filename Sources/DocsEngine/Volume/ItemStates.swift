@@ -21,7 +21,7 @@ extension Volume {
     }
     return content.local.withLock { local in
       if local.whole { return .materialized }
-      if local.streaming || local.fetches > 0 { return .materializing }
+      if local.streaming { return .materializing }
       return local.extents.isEmpty ? .placeholder : .partial
     }
   }

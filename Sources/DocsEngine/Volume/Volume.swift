@@ -67,8 +67,8 @@ package final class Volume: Sendable {
     settleDirtySizes()
     flush()
     _ = store.syncAll()
-    _ = catalog.sync()
     durability.stop()
+    catalog.close()
   }
 
   // MARK: Running operations
@@ -94,7 +94,10 @@ package final class Volume: Sendable {
         }
       } catch {
         switch error {
-        case .fail(let errno): return reply(.failure(errno))
+        case .fail(let errno):
+          // Perhaps there is room again, and nobody has looked yet.
+          if errno == .ENOSPC, hasRoomAgain() { continue }
+          return reply(.failure(errno))
         case .item, .children:
           if let errno = satisfy(error) { return reply(.failure(errno)) }
         case .listing(let folder): return list(folder, wait, again)
@@ -102,6 +105,12 @@ package final class Volume: Sendable {
         }
       }
     }
+  }
+
+  private func hasRoomAgain() -> Bool {
+    guard locked({ $0.diskIsFull }) else { return false }
+    checkRoom()
+    return !locked { $0.diskIsFull }
   }
 
   /// Runs `body`, which needs nothing of the container, and gives its answer at once.
@@ -197,7 +206,10 @@ package final class Volume: Sendable {
         locked { $0.diskIsFull = true }
         errno = catalog.commit(batch.changes)
       }
-      if errno != nil { locked { self.putBack(batch, &$0) } }
+      locked { state in
+        if errno != nil { return self.putBack(batch, &state) }
+        for item in batch.dirty { item.dirtyIsRecorded = true }
+      }
       for waiter in batch.waiters { waiter(errno) }
       if errno == nil {
         for effect in batch.effects { effect() }
@@ -216,6 +228,8 @@ package final class Volume: Sendable {
   private struct Batch {
     var changes: CatalogChanges
     var items: [Item]
+    /// Those whose rows say that their content is dirty.
+    var dirty: [Item]
     var waiters: [@Sendable (Errno?) -> Void]
     var effects: [@Sendable () -> Void]
     var unneededFiles: [Int64]
@@ -250,7 +264,7 @@ package final class Volume: Sendable {
       state.unneededFiles = []
     }
     return Batch(
-      changes: changes, items: state.changed, waiters: state.waiters, effects: state.afterCommit,
+      changes: changes, items: state.changed, dirty: state.changed.filter { $0.record.isDirty }, waiters: state.waiters, effects: state.afterCommit,
       unneededFiles: state.unneededFiles)
   }
 

@@ -43,6 +43,8 @@ extension Volume {
       Log.error(reason)
       return (known, .disconnected(.cloud, reason: reason))
     } catch {
+      // One that may not be written to has no marker: its URL is what it is known by.
+      if error.code == .identityMissing, known == nil, configuration.readOnly { return (nil, .connected) }
       guard known != nil else { throw VolumeError(error.message, exitCode: 69) }
       Log.error("link: \(error.message)")
       return (known, .disconnected(.cloud, reason: error.message))

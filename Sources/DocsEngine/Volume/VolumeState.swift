@@ -50,7 +50,11 @@ struct VolumeState {
   /// Places at the container that are about to be left: by items that were deleted or moved here.
   var vacating: [ItemID: [ItemName: ItemID]] = [:]
   var uploadsFinished: UInt64 = 0
-  var uploadsRunning = 0
+  /// Places at the container that an upload of ours has changed while somebody looked at the container: what was
+  /// seen there may be older than that. Kept only while somebody looks.
+  var touched: [Place: UInt64] = [:]
+  var looks = 0
+  var running: Set<ItemID> = []
 
   var link = LinkState.connected
   var epoch = 0
@@ -67,6 +71,8 @@ struct VolumeState {
   var pending: Set<ItemID> = []
   /// Removals that a poll found and that are too many to be believed.
   var heldDeletes: [ItemID] = []
+  /// With all that is in them.
+  var heldCount = 0
   var acceptsDeletes = false
 
   // MARK: Finding
@@ -123,6 +129,7 @@ struct VolumeState {
   /// Puts a new item into memory, its folder and the next commit.
   mutating func add(_ record: ItemRecord, to folder: Folder?) -> Item {
     let item = Item(record)
+    item.dirtyIsRecorded = false
     items[item.id] = item
     folder?.insert(record.place.name, item.id)
     itemCount += 1
@@ -226,6 +233,56 @@ struct VolumeState {
     if !item.isGone, let remote = item.record.remote, item.isDeleted || remote.place != item.record.place {
       vacating[remote.place.folder, default: [:]][remote.place.name] = item.id
     }
+  }
+
+  // MARK: Folders on the move
+
+  /// The folder, at or above `folder` at the container, that an upload is just moving: paths through it are about
+  /// to be wrong.
+  func movingFolder(_ folder: ItemID) -> ItemID? {
+    var id = folder
+    for _ in 0..<4096 where id != .root {
+      guard let item = items[id] else { return nil }
+      if item.isUploading { return id }
+      guard let above = item.record.remote?.place.folder else { return nil }
+      id = above
+    }
+    return nil
+  }
+
+  /// An upload that is running below `folder` at the container, or into it.
+  func uploadBelow(_ folder: ItemID) -> ItemID? {
+    running.first { id in
+      guard let record = items[id]?.record else { return false }
+      return isBelow(record.place.folder, folder) || record.remote.map { isBelow($0.place.folder, folder) } ?? false
+    }
+  }
+
+  private func isBelow(_ start: ItemID, _ folder: ItemID) -> Bool {
+    var id = start
+    for _ in 0..<4096 where id != .root {
+      if id == folder { return true }
+      guard let above = items[id]?.record.remote?.place.folder else { return false }
+      id = above
+    }
+    return false
+  }
+
+  // MARK: Looking at the container
+
+  /// Somebody begins to look: what `isTouched` says is meant since then.
+  mutating func beginLook() -> UInt64 {
+    looks += 1
+    return uploadsFinished
+  }
+  mutating func endLook() {
+    looks -= 1
+    if looks == 0 { touched = [:] }
+  }
+  func isTouched(_ place: Place, since: UInt64) -> Bool { touched[place].map { $0 > since } ?? false }
+  mutating func touch(_ places: [Place]) {
+    uploadsFinished += 1
+    if looks > 0 { for place in places { touched[place] = uploadsFinished } }
   }
 
   // MARK: Showing

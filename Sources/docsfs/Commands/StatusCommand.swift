@@ -140,7 +140,7 @@ struct MountReport: Encodable {
     if status.paused { notes.append("\(mountpoint): uploads are paused") }
     if status.heldDeletes > 0 {
       notes.append(
-        "\(mountpoint): \(status.heldDeletes) deletes are held, since the container lacks so much at once; if that is "
+        "\(mountpoint): deletes of \(status.heldDeletes) items are held, since the container lacks so much at once; if that is "
           + "on purpose, run docsfs doctor \(mountpoint) --accept-deletes")
     }
     for item in status.failing { notes.append("\(mountpoint)/\(item.path): \(item.error ?? item.sync)") }

@@ -17,24 +17,24 @@ enum UnmountCommand {
       Console.error("cleared the dead mount at \(mount.mountpoint)")
       return ExitCode.done
     }
-    if arguments.has("wait") {
-      try SyncCommand.wait(mount, try arguments.seconds("wait"))
-    } else {
-      remind(mount)
-    }
+    if arguments.has("wait") { try SyncCommand.wait(mount, try arguments.seconds("wait")) }
+    let waiting = (try? mount.askStatus().0.dirtyItems) ?? 0
     if arguments.has("force") {
       try end(mount)
     } else {
       try Unmounting.unmount(mount.mountpoint, lazily: false)
     }
     try waitForEnd(mount)
+    if waiting > 0 { remind(waiting) }
     return ExitCode.done
   }
 
-  private static func remind(_ mount: MountEntry) {
-    guard let (status, _) = try? mount.askStatus(), status.dirtyItems > 0 else { return }
-    let items = status.dirtyItems == 1 ? "1 item is" : "\(status.dirtyItems) items are"
-    Console.error("\(items) not uploaded yet; they are kept, and go on at the next mount")
+  private static func remind(_ count: Int) {
+    let what =
+      count == 1
+      ? "1 item was not uploaded yet; it is kept, and goes"
+      : "\(count) items were not uploaded yet; they are kept, and go"
+    Console.error("\(what) on at the next mount")
   }
 
   /// Through the daemon, which ends its session even when files are open; without its help when it does not answer.

@@ -15,26 +15,19 @@ struct Daemon {
     umask(0o077)
     raiseDescriptorLimit()
     EndSignals.block()
-    let session = Guarded<FuseMount?>(nil)
+    let session = MountSession()
     endOnSignals(session)
     let lock = try StateLock.acquire(plan.state, mountpoint: plan.mountpoint)
     defer { lock.release() }
-    try prepareMountpoint()
-    try plan.state.write(
-      About(container: plan.address.text, mountpoint: plan.mountpoint.text, version: docsfsVersion))
-    // A relative container path was made absolute; from here on no folder is kept busy.
+    let found = try plan.check(holdingLock: true)
+    // All paths are absolute; from here on no folder is kept busy.
     chdir("/")
-    return try serve(try openVolume(), session)
+    return try serve(try openVolume(), at: found, session)
   }
 
-  private func prepareMountpoint() throws(Failure) {
-    switch try plan.check(holdingLock: true) {
+  private func prepareMountpoint(_ found: MountpointState) throws(Failure) {
+    switch found {
     case .ready: break
-    case .missing:
-      guard plan.mountpoint.call({ mkdir($0, 0o700) }) == 0 else {
-        throw Failure("cannot make the mountpoint", plan.mountpoint, .current)
-      }
-      ready.note("made the folder \(plan.mountpoint)")
     case .stale(let mount):
       try Unmounting.clearStale(mount)
       ready.note("replaced the dead mount at \(plan.mountpoint)")
@@ -49,61 +42,49 @@ struct Daemon {
     }
   }
 
-  private func serve(_ volume: Volume, _ session: Guarded<FuseMount?>) throws(Failure) -> Int32 {
+  private func serve(_ volume: Volume, at found: MountpointState, _ session: MountSession) throws(Failure)
+    -> Int32
+  {
     defer { volume.stop(timeout: 10) }
+    try plan.state.write(
+      About(container: plan.address.text, mountpoint: plan.mountpoint.text, version: docsfsVersion))
     // Before the mount: without its socket there shall be none.
-    let server = try ControlServer.start(
-      in: plan.state.path,
-      commands: VolumeCommands(volume: volume, plan: plan) { Self.stop(session, force: $0) })
+    let commands = VolumeCommands(volume: volume, plan: plan) {
+      $0 ? session.cutOff() : session.stop(.ifUnused)
+    }
+    let server = try ControlServer.start(in: plan.state.path, commands: commands)
     defer { server.stop() }
+    try prepareMountpoint(found)
     let mount = try mountVolume(volume)
-    session.withLock { $0 = mount }
+    session.began(mount, volume)
     volume.start(kernel: mount.kernelCache)
-    announceWhenItAnswers(mount)
+    announceWhenItAnswers(session)
     mount.run(workers: 10)
+    session.ended()
     return ExitCode.done
-  }
-
-  private static func stop(_ session: Guarded<FuseMount?>, force: Bool) -> FuseMountError? {
-    do throws(FuseMountError) {
-      try session.withLock { $0 }?.stop(force ? .forced : .ifUnused)
-      return nil
-    } catch { return error }
   }
 
   private func mountVolume(_ volume: Volume) throws(Failure) -> FuseMount {
     var options = FuseOptions(fsname: plan.state.path.text)
     options.allowOther = plan.options.allowOther
     options.readOnly = plan.options.readOnly
+    options.kernel = plan.options.kernel
     do {
       return try FuseMount.mount(volume: volume, mountpoint: plan.mountpoint.text, options: options)
     } catch { throw Failure(error.message) }
   }
 
-  private func endOnSignals(_ session: Guarded<FuseMount?>) {
+  private func endOnSignals(_ session: MountSession) {
     EndSignals.serve(
       first: { number in
         // Before the mount there is nothing to end but this process.
-        guard let mount = session.withLock({ $0 }) else { _exit(128 + number) }
-        Self.end(mount)
+        guard session.hasBegun else { _exit(128 + number) }
+        session.end()
       },
-      again: { _ in
-        _ = Self.stop(session, force: true)
-        // What was acknowledged is on disk. When the process ends, so does the connection, and who waits for it.
-        sleep(3)
-        _exit(ExitCode.failed)
-      })
+      again: { _ in _ = session.cutOff() })
   }
 
-  /// Who has something open keeps it until done with it, or until the second signal.
-  private static func end(_ mount: FuseMount) {
-    do { try mount.stop(.ifUnused) } catch {
-      Log.note("\(error.message): unmounted lazily; another signal cuts off who still uses it")
-      try? mount.stop(.lazy)
-    }
-  }
-
-  private func announceWhenItAnswers(_ mount: FuseMount) {
+  private func announceWhenItAnswers(_ session: MountSession) {
     let mountpoint = plan.mountpoint, ready = ready
     startDetached("ready") {
       do throws(Errno) {
@@ -111,7 +92,7 @@ struct Daemon {
         ready.ready()
       } catch {
         ready.failed(Failure("the mount does not answer at", mountpoint, error))
-        try? mount.stop(.forced)
+        _ = session.cutOff()
       }
     }
   }

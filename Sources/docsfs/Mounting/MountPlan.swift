@@ -37,8 +37,6 @@ struct MountPlan {
 /// What lies at the mountpoint before the mount.
 enum MountpointState: Equatable {
   case ready
-  /// Only the last name of its path is missing.
-  case missing
   /// A docsfs mount whose daemon has gone.
   case stale(MountEntry)
 }
@@ -120,7 +118,7 @@ extension MountPlan {
         "the mountpoint \(mountpoint) lies in the docsfs mount \(around.mountpoint); choose one outside")
     }
     let status: stat
-    do { status = try mountpoint.status() } catch { return try checkMissing(error) }
+    do { status = try mountpoint.status() } catch { throw missing(error) }
     guard lx_is_dir(status.st_mode) != 0 else {
       throw Failure("the mountpoint \(mountpoint) is not a folder")
     }
@@ -147,19 +145,9 @@ extension MountPlan {
     }
   }
 
-  private func checkMissing(_ error: Errno) throws(Failure) -> MountpointState {
-    guard error == .ENOENT, !mountpoint.exists else {
-      throw Failure("cannot use the mountpoint", mountpoint, error)
-    }
-    let parent = mountpoint.parent
-    guard let status = try? parent.status(), lx_is_dir(status.st_mode) != 0 else {
-      throw Failure("the mountpoint \(mountpoint) does not exist, nor does \(parent); make that first")
-    }
-    guard parent.call({ access($0, W_OK | X_OK) }) == 0 else {
-      throw Failure(
-        "the mountpoint \(mountpoint) does not exist and cannot be made; \(parent) is not writable for you")
-    }
-    return .missing
+  private func missing(_ error: Errno) -> Failure {
+    guard error == .ENOENT, !mountpoint.exists else { return Failure("cannot use the mountpoint", mountpoint, error) }
+    return Failure("the mountpoint \(mountpoint) does not exist; make it first: mkdir -p \(mountpoint)")
   }
 
   private func checkMount(_ mount: MountEntry, _ holdingLock: Bool) throws(Failure) -> MountpointState {

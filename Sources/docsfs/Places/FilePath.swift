@@ -35,14 +35,8 @@ struct FilePath: Hashable, Sendable {
   /// For what takes text only; the same bytes when they are UTF-8.
   var text: String { String(decoding: bytes, as: UTF8.self) }
 
-  func call<R>(_ body: (UnsafePointer<CChar>) -> R) -> R {
-    (bytes + [0]).withUnsafeBytes { raw in
-      raw.withMemoryRebound(to: CChar.self) { chars in
-        // Not empty: it ends with the NUL.
-        body(chars.baseAddress.unsafelyUnwrapped)
-      }
-    }
-  }
+  /// As a C string, valid while `body` runs.
+  func call<R>(_ body: (UnsafePointer<CChar>) -> R) -> R { body(bytes.map { CChar(bitPattern: $0) } + [0]) }
 }
 
 extension FilePath: CustomStringConvertible {

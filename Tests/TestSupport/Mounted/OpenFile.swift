@@ -2,7 +2,8 @@ import CLinux
 import Glibc
 import StorageErrors
 
-/// A descriptor, closed with its owner. Every member is one system call, but `write` goes on until all is written.
+/// A descriptor, closed with its owner. Every member is one system call, but `write` goes on until all is
+/// written.
 package final class OpenFile {
   package private(set) var fd: Int32
 

@@ -5,7 +5,8 @@ import StorageErrors
 
 /// What a program left behind.
 package struct Outcome: Sendable, CustomStringConvertible {
-  /// Its exit status; 128 + the signal's number when one ended it, as a shell counts; nil when it ran too long.
+  /// Its exit status; 128 + the signal's number when one ended it, as a shell counts; nil when it ran too
+  /// long.
   package let status: Int32?
   package let output: [UInt8]
   package let errors: String
