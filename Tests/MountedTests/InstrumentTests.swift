@@ -74,7 +74,8 @@ final class InstrumentTests: XCTestCase {
   }
 
   func testWhatIsLeftBehindIsFound() throws {
-    let process = try Subprocess(["sleep", "100", home])
+    try Sys.put(home + "/f", "x")
+    let process = try Subprocess(["tail", "-f", home + "/f"])
     defer { _ = process.wait(10) }
     assertEventually("it runs") { Processes.mentioning(home).count == 1 }
     XCTAssertEqual(MountedTestCase.leftovers(below: home).count, 1)

@@ -117,6 +117,7 @@ final class PlaceholderTests: MountedTestCase {
     XCTAssertTrue(outcome.errors.contains("Resource deadlock avoided"), outcome.description)
     XCTAssertEqual(try volume.state("f"), "placeholder")
     XCTAssertEqual(try Sys.text(volume.path("f")), "never for an indexer")
+    try assertEventually("whole") { try volume.state("f") == "materialized" }
     XCTAssertEqual(
       Shell.run([indexer, volume.path("f")]).text, "never for an indexer", "the bytes are here now")
   }

@@ -61,7 +61,9 @@ package enum Processes {
   package static func mentioning(_ path: String) -> [(pid: pid_t, command: String)] {
     let pids = ((try? Sys.names("/proc")) ?? []).compactMap { pid_t($0) }.filter { $0 != getpid() }
     return pids.compactMap { pid in
-      guard let line = try? Sys.text("/proc/\(pid)/cmdline"), line.contains(path), isOurs(pid) else { return nil }
+      guard let line = try? Sys.text("/proc/\(pid)/cmdline"), line.contains(path), isOurs(pid) else {
+        return nil
+      }
       return (pid, line.replacingOccurrences(of: "\0", with: " "))
     }
   }
