@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -87,6 +88,7 @@ int lx_unlease(int fd) { return fcntl(fd, F_SETLEASE, F_UNLCK); }
 
 int lx_gettid(void) { return (int)syscall(SYS_gettid); }
 int lx_umount(const char *path, int lazy) { return umount2(path, lazy ? MNT_DETACH : 0); }
+void lx_thread_background(void) { setpriority(PRIO_PROCESS, (id_t)lx_gettid(), 10); }
 void lx_thread_name(const char *name) { prctl(PR_SET_NAME, name); }
 
 int lx_unix_address(struct sockaddr_un *a, int dirfd, const char *name) {

@@ -73,6 +73,8 @@ int lx_unlease(int fd);
 int lx_gettid(void);
 /// umount2(2), with MNT_DETACH if `lazy`.
 int lx_umount(const char *path, int lazy);
+/// Lowers the priority of the calling thread alone.
+void lx_thread_background(void);
 /// prctl(PR_SET_NAME) of the calling thread; 15 bytes at most are kept.
 void lx_thread_name(const char *name);
 

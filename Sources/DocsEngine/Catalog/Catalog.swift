@@ -31,7 +31,7 @@ final class Catalog: Sendable {
       var readers: [Guarded<Connection>] = []
       for _ in 0..<2 {
         let reader = try Connection(path: path, readOnly: true)
-        try reader.execute("PRAGMA mmap_size = 268435456; PRAGMA cache_size = -8192")
+        try reader.execute("PRAGMA cache_size = -8192")
         readers.append(Guarded(reader))
       }
       self.readers = readers

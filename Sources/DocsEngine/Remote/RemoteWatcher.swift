@@ -41,7 +41,7 @@ final class RemoteWatcher: Sendable {
       state.wantsFullScan = true
     }
     for _ in 0..<Self.listers { threads.spawn("docsfs-list") { self.listWanted(volume) } }
-    threads.spawn("docsfs-watch") { self.watch(volume) }
+    threads.spawn("docsfs-watch", isBackground: true) { self.watch(volume) }
   }
 
   func stop() {

@@ -23,7 +23,8 @@ extension Volume {
       if let known = byFolder[hint.folder] {
         guard var names = known else { continue }
         names.insert(name)
-        byFolder[hint.folder] = names.count > 64 ? .some(nil) : names
+        // From here on one listing is cheaper; before, a large folder is not listed for every burst of our own uploads.
+        byFolder[hint.folder] = names.count > 2048 ? .some(nil) : names
       } else {
         byFolder[hint.folder] = [name]
       }

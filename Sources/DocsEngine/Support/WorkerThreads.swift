@@ -6,8 +6,9 @@ import Glibc
 final class WorkerThreads: Sendable {
   private let threads = Guarded<[pthread_t]>([])
 
-  func spawn(_ name: String, _ body: @escaping @Sendable () -> Void) {
-    let box = Unmanaged.passRetained(ThreadBody(name: name, body: body))
+  /// `isBackground`: gives way to those that somebody waits for.
+  func spawn(_ name: String, isBackground: Bool = false, _ body: @escaping @Sendable () -> Void) {
+    let box = Unmanaged.passRetained(ThreadBody(name: name, isBackground: isBackground, body: body))
     var thread = pthread_t()
     let code = pthread_create(
       &thread, nil,
@@ -15,6 +16,7 @@ final class WorkerThreads: Sendable {
         guard let raw else { return nil }
         let body = Unmanaged<ThreadBody>.fromOpaque(raw).takeRetainedValue()
         lx_thread_name(body.name)
+        if body.isBackground { lx_thread_background() }
         body.body()
         return nil
       }, box.toOpaque())
@@ -37,9 +39,11 @@ final class WorkerThreads: Sendable {
 
 private final class ThreadBody: Sendable {
   let name: String
+  let isBackground: Bool
   let body: @Sendable () -> Void
-  init(name: String, body: @escaping @Sendable () -> Void) {
+  init(name: String, isBackground: Bool, body: @escaping @Sendable () -> Void) {
     self.name = name
+    self.isBackground = isBackground
     self.body = body
   }
 }

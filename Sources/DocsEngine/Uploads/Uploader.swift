@@ -5,7 +5,7 @@ import StorageErrors
 /// Runs the journal: oldest first, a few at a time, each item when it has been quiet for a while, again with backoff
 /// when it failed. An item that fails blocks only those that depend on it.
 final class Uploader: Sendable {
-  private static let workers = 4
+  private static let workers = 8
 
   private struct State {
     var queue = DueQueue()
@@ -21,7 +21,7 @@ final class Uploader: Sendable {
   private let threads = WorkerThreads()
 
   func start(_ volume: Volume) {
-    for _ in 0..<Self.workers { threads.spawn("docsfs-upload") { self.work(volume) } }
+    for _ in 0..<Self.workers { threads.spawn("docsfs-upload", isBackground: true) { self.work(volume) } }
   }
 
   func stop() {

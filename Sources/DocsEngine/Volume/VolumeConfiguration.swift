@@ -44,8 +44,8 @@ package struct VolumeConfiguration: Sendable {
   /// The owner of items whose container keeps none.
   package var uid: UInt32
   package var gid: UInt32
-  /// Items kept in memory beside those that are in use; about 500 bytes each.
-  package var itemsInMemory = 200_000
+  /// Items kept in memory beside those that are in use; about 700 bytes each.
+  package var itemsInMemory = 100_000
 
   package init(stateDirectory: String, uid: UInt32, gid: UInt32) {
     self.stateDirectory = stateDirectory
