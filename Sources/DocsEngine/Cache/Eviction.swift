@@ -94,6 +94,7 @@ extension Volume {
       guard item.record.flags.contains(.listed) else {
         if !folder.isListing {
           folder.isListing = true
+          state.listing.insert(id)
           self.remote.want(id)
         }
         return []

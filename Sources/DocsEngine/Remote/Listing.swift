@@ -18,6 +18,7 @@ extension Volume {
       guard state.link.isConnected, !state.isStopping else { return .again(.EIO) }
       state.nextWaiter += 1
       folder.listWaiters.append(.init(id: state.nextWaiter, since: Clock.now(), finish: again))
+      state.listing.insert(id)
       defer { folder.isListing = true }
       return .wait(state.nextWaiter, isFirst: !folder.isListing)
     }
@@ -41,6 +42,7 @@ extension Volume {
 
   private func finishListing(_ id: ItemID, _ errno: Errno?) {
     let waiters = locked { state -> [Folder.ListWaiter] in
+      state.listing.remove(id)
       guard let folder = state.items[id]?.folder else { return [] }
       folder.isListing = false
       defer { folder.listWaiters = [] }
@@ -55,8 +57,8 @@ extension Volume {
     let now = Clock.now()
     let expired = locked { state -> [Folder.ListWaiter] in
       var result: [Folder.ListWaiter] = []
-      for item in state.items.values {
-        guard let folder = item.folder, folder.isListing else { continue }
+      for id in state.listing {
+        guard let folder = state.items[id]?.folder else { continue }
         result += folder.listWaiters.filter { now > $0.since &+ limit }
         folder.listWaiters.removeAll { now > $0.since &+ limit }
       }
@@ -146,7 +148,7 @@ extension Volume {
     } else {
       uploader.setPaused(true)
       materializer.linkWasCut()
-      let waiting = locked { state in state.items.values.filter { $0.folder?.isListing == true }.map(\.id) }
+      let waiting = locked { Array($0.listing) }
       for id in waiting { finishListing(id, .EIO) }
     }
   }

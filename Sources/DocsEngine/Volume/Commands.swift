@@ -115,7 +115,7 @@ extension Volume {
     }
     switch answer.next({ $0 }) {
     case .success(let value)?: return value
-    case .failure(let errno)?: throw VolumeError("\(path): \(errno.message)", exitCode: errno == .ENOENT ? 1 : 1)
+    case .failure(let errno)?: throw VolumeError("\(path): \(errno.message)", exitCode: 1)
     case nil: throw VolumeError("\(path): no answer")
     }
   }
@@ -149,17 +149,13 @@ extension Volume {
         guard item.record.kind == .file else { return nil }
         let refusal = try self.refusalToEvict(item, state)
         if refusal == nil { self.evict(item, &state) }
-        var reason = refusal?.reason
-        if refusal?.reason == "open" { reason = "open" + self.holders(item) }
-        return (self.status(of: item, state), reason)
+        return (self.status(of: item, state), refusal?.reason)
       }
       if case .success(let (status, reason)?) = result { each(status, reason) }
       return true
     }
     flush()
   }
-
-  private func holders(_ item: Item) -> String { "" }
 
   /// Brings all bytes of files; `each` hears of every file when it is done, and why not.
   package func materialize(

@@ -33,11 +33,13 @@ extension Volume {
   package func readFolder(
     _ handle: FolderHandle, after cookie: UInt64, plus: Bool, _ body: (FolderEntry) -> Bool
   ) -> Result<Void, Errno> {
-    let parent = handle.item.id == .root ? ItemID.root : handle.item.record.place.folder
+    let (id, parent) = locked { _ in
+      (handle.item.id, handle.item.id == .root ? ItemID.root : handle.item.record.place.folder)
+    }
     if cookie == 0 {
       // A handle of a folder that has left memory meanwhile keeps the entries it has.
       locked { _ in if let folder = handle.item.folder, folder.isLoaded { rewind(handle, folder) } }
-      guard body(.init(cookie: 1, name: [0x2e], kind: .folder, id: handle.item.id)) else { return .success(()) }
+      guard body(.init(cookie: 1, name: [0x2e], kind: .folder, id: id)) else { return .success(()) }
     }
     if cookie < 2 {
       guard body(.init(cookie: 2, name: [0x2e, 0x2e], kind: .folder, id: parent)) else { return .success(()) }

@@ -305,7 +305,7 @@ package final class Volume: Sendable {
       state.lookups[node] = nil
       if let content = state.nodes[node] {
         if !content.isCurrent, content.opens == 0 { self.drop(content, &state) }
-        if content.isCurrent { state.dropIfUnused(content.owner) }
+        if content.isCurrent { state.takeDefaultNode(content.owner) }
       } else if let item = state.items[ItemID(node.rawValue)] {
         state.dropIfUnused(item)
       }

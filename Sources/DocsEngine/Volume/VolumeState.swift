@@ -36,6 +36,8 @@ struct VolumeState {
   var reservedContent: Int64 = 1
   var nextNode: UInt64 = 1 << 62
   var nextWaiter: UInt64 = 0
+  /// Folders that the container is being asked for.
+  var listing: Set<ItemID> = []
   var tick: UInt64 = 0
   /// Counts folders that have left memory: what was read from the catalog before is then read again.
   var unloads: UInt64 = 0
@@ -184,6 +186,18 @@ struct VolumeState {
     } else {
       removeContentFile(item.record.content)
     }
+  }
+
+  /// A node of its own is needed only while the kernel knows another one of the item.
+  mutating func takeDefaultNode(_ item: Item) {
+    dropIfUnused(item)
+    let node = NodeID(item.id.rawValue)
+    guard !item.isGone, item.node != node, lookups[item.node] == nil, lookups[node] == nil, nodes[node] == nil,
+      (item.content?.opens ?? 0) == 0
+    else { return }
+    nodes[item.node] = nil
+    item.node = node
+    item.content?.node = node
   }
 
   /// Removes a content file once the next commit no longer names it.
