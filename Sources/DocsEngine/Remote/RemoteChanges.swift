@@ -82,6 +82,11 @@ extension Volume {
     guard found.kind == item.record.kind else { return }
     if remote.version == found.version, remote.size == found.size { return }
     if found.kind != .file {
+      if found.kind == .folder, let path = try? state.remotePath(remote.place) {
+        // Another folder of the same name: what is in it has to be looked at anew.
+        self.remote.forgetPaths(under: path)
+        if item.record.flags.contains(.listed) { self.remote.look(at: [ChangeHint(folder: path)]) }
+      }
       item.record.remote?.version = found.version
       item.record.remote?.identity = found.identity
       if !item.record.flags.contains(.attributesDirty) { takeAttributes(found, item) }
