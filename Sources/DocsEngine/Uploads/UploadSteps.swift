@@ -141,7 +141,8 @@ extension Volume {
   private func followFolder(_ work: UploadWork) {
     switch work.step {
     case .makeFolder: remote.follow(work.path)
-    case .rename, .park, .remove: if let source = work.source { remote.forgetPaths(under: source) }
+    case .rename, .park: if let source = work.source { remote.pathsMoved(from: source, to: work.path) }
+    case .remove: if let source = work.source { remote.forgetPaths(under: source) }
     default: break
     }
   }

@@ -106,6 +106,21 @@ final class RemoteVersionTests: XCTestCase {
     XCTAssertEqual(try bench.driver.list(), ["other"])
   }
 
+  /// The poll is far away: the feed follows a folder to its new path, wherever it was moved.
+  func testAFolderIsFollowedAfterItHasMoved() throws {
+    let bench = try VolumeBench(["a/b/doc": "1", "c/b/doc": "1"]) { $0.poll = 3600 }
+    XCTAssertEqual(try bench.driver.list("a/b"), ["doc"])
+    XCTAssertEqual(try bench.driver.list("c/b"), ["doc"])
+    try bench.driver.rename("a", "moved here")
+    bench.idle()
+    try bench.write("moved here/b/new", "2")
+    XCTAssert(try eventually { try bench.driver.list("moved here/b") == ["doc", "new"] })
+    try bench.move("c", "moved there")
+    XCTAssert(try eventually { try bench.driver.exists("moved there/b/doc") })
+    try bench.write("moved there/b/new", "2")
+    XCTAssert(try eventually { try bench.driver.list("moved there/b") == ["doc", "new"] })
+  }
+
   func testWhatIsMovedElsewhereKeepsItsIdentity() throws {
     let bench = try VolumeBench(["a/doc": "text", "b/x": "1"])
     XCTAssertEqual(try bench.driver.text("a/doc"), "text")
