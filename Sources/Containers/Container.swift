@@ -25,6 +25,7 @@ package protocol Container: AnyObject, Sendable {
   func item(at path: ContainerPath, _ call: CallContext) throws(ContainerError) -> RemoteItem?
 
   /// Gives the bytes of `range` of that `version`, in order, in pieces, to `sink`; what `sink` throws ends it.
+  /// A piece is checked to be of `version`, as well as the container can, before it is given.
   /// `.versionChanged` when the item has another version by now, before or *after* its bytes were given:
   /// the caller drops what it got. `range` lies within the version's size.
   func read(

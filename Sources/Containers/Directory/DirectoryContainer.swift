@@ -92,7 +92,11 @@ package final class DirectoryContainer: Container {
       let file = try on("read", path) { () throws(Errno) in
         try found.descriptor.reopened(O_RDONLY | O_NONBLOCK | O_NOCTTY)
       }
-      try copy(file, range, path, call, sink)
+      try copy(file, range, path, call) { piece throws(ContainerError) in
+        // Whoever gets a piece may hand it on at once: it is of this version, though others write in place.
+        try requireVersion(version, of: file, root, path)
+        try sink(piece)
+      }
       try requireVersion(version, of: file, root, path)
     }
   }

@@ -283,10 +283,12 @@ final class Materializer: Sendable {
 
   /// The catalog may say that bytes are there only once they are safe: a few files are synced each, many at once.
   func settleNow(_ volume: Volume) {
-    let contents = state.withLock { state in
+    let unsettled = state.withLock { state in
       defer { state.unsettled = [:] }
       return Array(state.unsettled.values)
     }
+    // What was evicted or truncated meanwhile has no file any more, and nothing to tell.
+    let contents = unsettled.filter { content in content.local.withLock { $0.number != 0 } }
     guard !contents.isEmpty else { return }
     let present = contents.map { content in content.local.withLock { ($0.generation, $0.extents, $0.whole, $0.number) }
     }

@@ -114,6 +114,7 @@ extension Volume {
     folder.children.reserveCapacity(listing.count)
     for found in listing {
       let place = Place(folder: id, name: found.name)
+      if state.isRecalling(place) { continue }
       guard !state.isTouched(place, since: since) else {
         doubtful.append(found.name)
         continue

@@ -175,8 +175,10 @@ extension Volume {
   func movedElsewhere(_ item: Item, to place: Place, as found: RemoteItem, _ state: inout VolumeState) {
     guard let dir = state.items[place.folder], let folder = dir.folder, folder.isLoaded, !dir.isDeleted else { return }
     let before = item.record.remote
-    if item.record.kind == .folder, let before, let path = try? state.remotePath(before.place) {
-      remote.forgetPaths(under: path)
+    if item.record.kind == .folder, let before, let old = try? state.remotePath(before.place),
+      let new = try? state.remotePath(place)
+    {
+      remote.pathsMoved(from: old, to: new)
     }
     let followed = item.record.place == before?.place
     item.record.remote?.place = place

@@ -26,6 +26,8 @@ final class RemoteWatcher: Sendable {
     var calls: [UInt64: CallContext] = [:]
     var nextCall: UInt64 = 0
     var watched: Set<ContainerPath> = []
+    /// Folders that were followed, and are at other paths now: to be followed there.
+    var moved: Set<ContainerPath> = []
     var polls: UInt64 = 0
     var isStopped = false
   }
@@ -82,15 +84,28 @@ final class RemoteWatcher: Sendable {
     }
   }
 
-  /// Folders at and below `path` have other paths now: they are followed again when they are next looked at.
-  func forgetPaths(under path: ContainerPath) {
-    let stale = state.withLock { state in
+  /// A folder has another path now: it and what is in it is looked at there, and followed from then on.
+  func pathsMoved(from path: ContainerPath, to target: ContainerPath) {
+    let stale = forgetPaths(under: path)
+    let now = stale.map { ContainerPath(target.names + $0.names.dropFirst(path.names.count)) }
+    // It may move on before anybody has looked.
+    state.withLock { $0.moved.formUnion(now) }
+    look(at: now.map { ChangeHint(folder: $0) })
+  }
+
+  /// Folders at and below `path` are followed no longer; gives those that were.
+  @discardableResult
+  func forgetPaths(under path: ContainerPath) -> Set<ContainerPath> {
+    let (stale, moved) = state.withLock { state in
       let stale = state.watched.filter { $0.names.starts(with: path.names) }
+      let moved = state.moved.filter { $0.names.starts(with: path.names) }
       state.watched.subtract(stale)
-      return stale
+      state.moved.subtract(moved)
+      return (stale, moved)
     }
     let feed = feed.withLock { $0 }
     for path in stale { feed?.unwatch(path) }
+    return stale.union(moved)
   }
 
   /// A call failed as if the container were gone: find out.
@@ -115,7 +130,11 @@ final class RemoteWatcher: Sendable {
   func follow(_ path: ContainerPath) {
     guard let feed = feed.withLock({ $0 }) else { return }
     let isNew = state.withLock { !$0.watched.contains(path) }
-    if isNew, feed.watch(path) { state.withLock { _ = $0.watched.insert(path) } }
+    guard isNew, feed.watch(path) else { return }
+    state.withLock { state in
+      state.watched.insert(path)
+      state.moved.remove(path)
+    }
   }
 
   func unfollow(_ path: ContainerPath) {

@@ -141,6 +141,7 @@ extension Volume {
       guard folder.isLoaded else { throw .children(id) }
       for (name, found) in seen {
         let place = Place(folder: id, name: name)
+        if state.isRecalling(place) { continue }
         let isTouched = state.isTouched(place, since: since)
         guard let item = try self.itemAt(place, folder, state) else {
           if isTouched { again.append(ChangeHint(folder: path, name: name)) }

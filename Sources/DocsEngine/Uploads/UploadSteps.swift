@@ -39,7 +39,12 @@ extension Volume {
 
   /// nil: nothing to do now.
   private func beginStep(_ item: Item, _ state: inout VolumeState) throws(Need) -> UploadWork? {
-    guard !item.isUploading, state.link.isConnected, !state.isPaused, !state.isStopping else { return nil }
+    if item.isUploading {
+      // Whoever is at it goes on by itself, unless it has to put it off.
+      uploader.retry(item, in: 1)
+      return nil
+    }
+    guard state.link.isConnected, !state.isPaused, !state.isStopping else { return nil }
     guard !configuration.readOnly else { return nil }
     let step = try state.plan(item)
     switch step {
@@ -118,25 +123,26 @@ extension Volume {
     } catch {
       failure = error
     }
+    // What a failure means is still this upload's: nobody else begins with the item before that is known.
+    let goesOn = failure.map { uploadFailed(work, item, $0) } ?? true
     locked { state in
       item.isUploading = false
       state.running.remove(item.id)
       state.touch([work.place] + (work.record.remote.map { [$0.place] } ?? []))
     }
     uploader.wakeParked(behind: item.id)
-    guard let failure else {
-      flush()
-      if work.record.kind == .folder { followFolder(work) }
-      uploader.uploadEnded(item, nil, self)
-      return true
-    }
-    return uploadFailed(work, item, failure)
+    guard failure == nil else { return goesOn }
+    flush()
+    if work.record.kind == .folder { followFolder(work) }
+    uploader.uploadEnded(item, nil, self)
+    return true
   }
 
   private func followFolder(_ work: UploadWork) {
     switch work.step {
     case .makeFolder: remote.follow(work.path)
-    case .rename, .park, .remove: if let source = work.source { remote.forgetPaths(under: source) }
+    case .rename, .park: if let source = work.source { remote.pathsMoved(from: source, to: work.path) }
+    case .remove: if let source = work.source { remote.forgetPaths(under: source) }
     default: break
     }
   }
@@ -255,7 +261,8 @@ extension Volume {
 
   // MARK: After a crash
 
-  /// An upload of the last process: what it set out to bring is there, or it is not.
+  /// An upload of the last process: what it set out to bring is there, or it is not. Then it is looked at what
+  /// nobody looked at before.
   private func recallJob(_ work: UploadWork, _ item: Item, _ call: CallContext) throws(ContainerError) {
     guard let job = work.record.job else { return }
     let found = try container.item(at: work.path, call)
@@ -263,17 +270,32 @@ extension Volume {
       try found.map { found throws(ContainerError) in
         try matches(found, job, work, path: work.path, call)
       } ?? false
+    let isAll = isOurs ? try wasSent(work, job, call) : false
     locked { state in
       if let found, isOurs {
         let before = item.record.remote
         item.record.remote = RemoteState(
           place: job.place, version: found.version, identity: found.identity, size: found.size)
         state.updateVacating(item, before: before)
-        item.content?.local.withLock { if $0.whole { $0.version = found.version } }
+        item.content?.local.withLock { if $0.version != nil || $0.whole { $0.version = found.version } }
+        if isAll, item.revision == work.revision, item.content?.writesInFlight ?? 0 == 0 {
+          state.setDirty(item, false)
+          item.dirtySince = 0
+        }
       }
       item.record.job = nil
+      state.recalling[job.place] = nil
       state.queue(item)
     }
+    remote.look(at: [ChangeHint(folder: work.path.parent, name: work.path.last)])
+  }
+
+  /// Whether the local bytes are those of the job, so that nothing is left to send.
+  private func wasSent(_ work: UploadWork, _ job: UploadJob, _ call: CallContext) throws(ContainerError) -> Bool {
+    guard let content = work.content, work.record.isDirty, !job.digest.isEmpty else { return false }
+    let snapshot = try ContentSnapshot.take(content, store, copies: false) { true }
+    guard snapshot.size == job.size else { return false }
+    return try snapshot.digest(call) == job.digest
   }
 
   /// Whether what is at the container is what a job of ours brought.

@@ -108,7 +108,9 @@ final class Uploader: Sendable {
       if let item { return item }
       let limit = min(due ?? .max, Clock.now() + 1_000_000_000)
       state.wait(until: limit) { state in
-        state.isStopped || !state.isPaused && (state.queue.nextDue ?? .max) <= Clock.now()
+        // One that is due before what was waited for shortens the wait.
+        let next = state.queue.nextDue ?? .max
+        return state.isStopped || !state.isPaused && (next < limit || next <= Clock.now())
       }
     }
   }

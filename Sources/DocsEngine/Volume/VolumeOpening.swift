@@ -57,12 +57,12 @@ extension Volume {
     let facts = try catalog.facts()
     state.nextItem = UInt64(facts["nextItem"] ?? 2)
     state.nextContent = facts["nextContent"] ?? 1
-    let root = try catalog.record(.root) ?? rootRecord(configuration)
-    let rootItem = Item(root)
+    let root = try catalog.record(.root)
+    let rootItem = Item(root ?? rootRecord(configuration))
     state.items[.root] = rootItem
     state.queue(rootItem)
     let totals = try catalog.totals()
-    state.itemCount = totals.items
+    state.itemCount = totals.items + (root == nil ? 1 : 0)
     state.cacheBytes = totals.bytes
     state.dirtyBytes = totals.dirtyBytes
     for record in try catalog.journal() {
@@ -70,6 +70,7 @@ extension Volume {
       state.items[item.id] = item
       state.pending.insert(item.id)
       if record.isDirty { takeFromContentFile(item, store, &state) }
+      if let job = record.job { state.recalling[job.place] = item.id }
       state.updateVacating(item, before: nil)
     }
   }

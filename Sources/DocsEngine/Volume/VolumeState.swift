@@ -56,6 +56,8 @@ struct VolumeState {
   /// seen there may be older than that. Kept only while somebody looks.
   var touched: [Place: UInt64] = [:]
   var looks = 0
+  /// Where jobs of the last process may have ended.
+  var recalling: [Place: ItemID] = [:]
   var running: Set<ItemID> = []
 
   var link = LinkState.connected
@@ -292,6 +294,11 @@ struct VolumeState {
   mutating func endLook() {
     looks -= 1
     if looks == 0 { touched = [:] }
+  }
+  /// Nothing is concluded about a place before a job of the last process has been recalled from it.
+  func isRecalling(_ place: Place) -> Bool {
+    guard let id = recalling[place], let item = items[id] else { return false }
+    return !item.isGone && !item.jobIsOurs && item.record.job?.place == place
   }
   func isTouched(_ place: Place, since: UInt64) -> Bool { touched[place].map { $0 > since } ?? false }
   mutating func touch(_ places: [Place]) {

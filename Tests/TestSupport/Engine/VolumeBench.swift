@@ -1,0 +1,152 @@
+import Containers
+import DocsEngine
+import Foundation
+import StorageErrors
+import XCTest
+
+/// A volume over a folder, without a kernel: `driver` is the application, `write`, `remove` … another device.
+package final class VolumeBench {
+  private let folder: TemporaryFolder
+  package var configuration: VolumeConfiguration
+  package private(set) var gate: GateContainer
+  package private(set) var driver: VolumeDriver
+  package var volume: Volume { driver.volume }
+  package let container: String
+  private var states = 1
+
+  /// `files` are at the container before it is mounted.
+  package init(_ files: [String: String] = [:], configure: (inout VolumeConfiguration) -> Void = { _ in })
+    throws
+  {
+    folder = try TemporaryFolder()
+    container = folder.path + "/container"
+    configuration = VolumeConfiguration(stateDirectory: folder.path + "/state", uid: 1000, gid: 1000)
+    configuration.uploadDelay = 0.02
+    configuration.minFree = .bytes(0)
+    configure(&configuration)
+    for path in [container, configuration.stateDirectory] {
+      try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+    for (path, text) in files { try Self.write(container, path, Array(text.utf8)) }
+    gate = Self.gate(container)
+    driver = VolumeDriver(try Volume.open(configuration, container: gate))
+  }
+
+  deinit { volume.stop(timeout: 5) }
+
+  private static func gate(_ path: String) -> GateContainer {
+    GateContainer(DirectoryContainer(path: Array(path.utf8)))
+  }
+
+  // MARK: Life and death
+
+  package func unmount() { volume.stop(timeout: 5) }
+
+  /// After `unmount`.
+  package func mount() throws {
+    gate = Self.gate(container)
+    driver = VolumeDriver(try Volume.open(configuration, container: gate))
+  }
+
+  package func remount() throws {
+    unmount()
+    try mount()
+  }
+
+  /// The process is killed, and a new one mounts what it left. `beforeMount` happens in between.
+  package func crash(beforeMount: () throws -> Void = {}) throws {
+    gate.freeze()
+    let left = configuration.stateDirectory
+    states += 1
+    configuration.stateDirectory = folder.path + "/state-\(states)"
+    try Self.image(of: left, at: configuration.stateDirectory)
+    gate.cut()
+    volume.stop(timeout: 5)
+    try beforeMount()
+    try mount()
+  }
+
+  /// What a killed process leaves on its disk: content first, then the log; a log that ends in the middle of a
+  /// commit is as after a kill. SQLite's shared memory is no file that outlives its process.
+  private static func image(of state: String, at target: String) throws {
+    let files = FileManager.default
+    try files.createDirectory(atPath: target, withIntermediateDirectories: true)
+    for attempt in 1... {
+      do {
+        try files.copyItem(atPath: state + "/content", toPath: target + "/content")
+        break
+      } catch {
+        // A content file went while it was copied.
+        guard attempt < 10 else { throw error }
+        try? files.removeItem(atPath: target + "/content")
+      }
+    }
+    for name in ["catalog.db", "catalog.db-wal"] {
+      try files.copyItem(atPath: "\(state)/\(name)", toPath: "\(target)/\(name)")
+    }
+  }
+
+  /// Waits until all is uploaded; what is not fails the test.
+  package func idle(file: StaticString = #filePath, line: UInt = #line) {
+    XCTAssert(eventually { volume.status().link == "connected" }, "no link", file: file, line: line)
+    let left = volume.waitUntilIdle(timeout: 30, cancelled: { false }, progress: { _ in })
+    for item in left {
+      XCTFail("not uploaded: \(item.path): \(item.error ?? item.sync)", file: file, line: line)
+    }
+  }
+
+  /// Nobody answers at the container any more, until `gate.open`. Whether the volume has noticed.
+  package func cutLink() throws -> Bool {
+    gate.fail(.identify, .unreachable, times: .max)
+    gate.fail(.list, .unreachable, times: .max)
+    gate.fail(.item, .unreachable, times: .max)
+    gate.fail(.read, .unreachable, times: .max)
+    gate.fail(.put, .unreachable, times: .max)
+    try? volume.refresh(.root)
+    return eventually { volume.status().link != "connected" }
+  }
+
+  /// Waits until nothing is fetched: what has come is known to be of its version.
+  package func fetchesEnd() -> Bool { eventually { volume.status().fetching == 0 } }
+
+  // MARK: Commands
+
+  /// Evicts one file; the reason why not.
+  package func evict(_ path: String) throws -> String? {
+    var reasons: [String?] = []
+    try volume.evict(TestSupport.path(path), recursive: false) { _, reason in reasons.append(reason) }
+    return reasons.first ?? "nothing was evicted"
+  }
+  package func state(_ path: String) throws -> String { try driver.xattr(path, "user.docsfs.state") }
+  package func sync(_ path: String) throws -> String { try driver.xattr(path, "user.docsfs.sync") }
+
+  // MARK: Another device
+
+  package func write(_ path: String, _ text: String) throws { try write(path, Array(text.utf8)) }
+  package func write(_ path: String, _ bytes: [UInt8]) throws { try Self.write(container, path, bytes) }
+  private static func write(_ container: String, _ path: String, _ bytes: [UInt8]) throws {
+    let url = URL(fileURLWithPath: "\(container)/\(path)")
+    try FileManager.default.createDirectory(
+      at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+    try Data(bytes).write(to: url)
+  }
+  package func bytes(_ path: String) throws -> [UInt8] {
+    Array(try Data(contentsOf: URL(fileURLWithPath: "\(container)/\(path)")))
+  }
+  package func text(_ path: String) throws -> String { String(decoding: try bytes(path), as: UTF8.self) }
+  package func remove(_ path: String) throws {
+    try FileManager.default.removeItem(atPath: "\(container)/\(path)")
+  }
+  package func move(_ path: String, _ target: String) throws {
+    guard Glibc.rename("\(container)/\(path)", "\(container)/\(target)") == 0 else { throw Errno.current }
+  }
+  package func makeFolder(_ path: String) throws {
+    try FileManager.default.createDirectory(atPath: "\(container)/\(path)", withIntermediateDirectories: true)
+  }
+  /// The names in a folder of the container, what docsfs keeps for itself left out.
+  package func names(_ path: String = "") throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: "\(container)/\(path)").filter {
+      $0 != ".docsfs-container"
+    }.sorted()
+  }
+}
