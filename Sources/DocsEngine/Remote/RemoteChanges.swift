@@ -131,12 +131,16 @@ extension Volume {
   /// The item is no longer at the container. Local edits are kept, and go up again as new.
   func removedElsewhere(_ item: Item, _ state: inout VolumeState) {
     let before = item.record.remote
-    if item.isDeleted { return removedRemotely(item, &state) }
     if item.record.kind == .folder {
-      for id in item.folder.map({ Array($0.children.values) }) ?? [] {
-        if let child = state.items[id] { removedElsewhere(child, &state) }
+      // With all that was in it there, wherever that is here; what was moved into it here is elsewhere there.
+      let children = item.folder.map { Array($0.children.values) } ?? []
+      let left = state.vacating[item.id].map { Array($0.values) } ?? []
+      for id in children + left {
+        guard let child = state.items[id], child.record.remote?.place.folder == item.id else { continue }
+        removedElsewhere(child, &state)
       }
     }
+    if item.isDeleted { return removedRemotely(item, &state) }
     // Renamed here and still whole: that is an edit too.
     if item.record.kind == .file, item.record.flags.contains(.whole), item.record.place != before?.place {
       state.setDirty(item, true)
@@ -171,9 +175,15 @@ extension Volume {
     }
   }
 
-  /// Somebody has moved the item to `place` at the container; it follows here, unless it was moved here too.
-  func movedElsewhere(_ item: Item, to place: Place, as found: RemoteItem, _ state: inout VolumeState) {
+  /// Somebody has moved the item to `place` at the container; it follows here, unless it was moved here too, or
+  /// that place was moved into the item here: then it is moved back there.
+  func movedElsewhere(
+    _ item: Item, to place: Place, as found: RemoteItem, _ state: inout VolumeState
+  ) throws(Need) {
     guard let dir = state.items[place.folder], let folder = dir.folder, folder.isLoaded, !dir.isDeleted else { return }
+    // Both looks were right, each in its time: the next one tells.
+    if state.isBelow(place.folder, item.id) { return remote.rescan() }
+    let isInside = try state.isInside(dir, item)
     let before = item.record.remote
     if item.record.kind == .folder, let before, let old = try? state.remotePath(before.place),
       let new = try? state.remotePath(place)
@@ -183,7 +193,7 @@ extension Volume {
     let followed = item.record.place == before?.place
     item.record.remote?.place = place
     state.updateVacating(item, before: before)
-    if followed, !item.isDeleted, folder.children[place.name] == nil {
+    if followed, !isInside, !item.isDeleted, folder.children[place.name] == nil {
       guard let oldDir = state.items[item.record.place.folder] else { return }
       let oldName = item.record.place.name
       oldDir.folder?.remove(oldName)

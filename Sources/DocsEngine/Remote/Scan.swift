@@ -183,7 +183,7 @@ extension Volume {
         self.bringBack(dir, &state)
       }
       if let moved, let item = state.items[moved] {
-        self.movedElsewhere(item, to: place, as: found, &state)
+        try self.movedElsewhere(item, to: place, as: found, &state)
         return nil
       }
       if let id = folder.children[place.name] {

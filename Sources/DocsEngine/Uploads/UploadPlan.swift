@@ -15,7 +15,7 @@ enum UploadStep: Equatable {
   case makeSymlink
   case put(Precondition)
   case rename
-  /// Two items that swap their places: one steps aside.
+  /// Items that wait for each other, such as two that swap their places: one steps aside.
   case park
   case remove
   case setAttributes
@@ -30,7 +30,7 @@ extension VolumeState {
     if item.isDeleted { return planDeleted(item) }
     if r.place.folder != .root {
       let parent = try self.item(r.place.folder)
-      if parent.record.remote == nil { return .blocked(on: parent.id) }
+      if parent.record.remote == nil { return wait(item, for: parent.id) }
     }
     guard let remote = r.remote else {
       if let blocker = try occupant(of: r.place, for: item) { return .blocked(on: blocker) }
@@ -43,9 +43,7 @@ extension VolumeState {
       }
     }
     if remote.place != r.place {
-      if let blocker = try occupant(of: r.place, for: item) {
-        return isCycle(from: blocker, to: item) ? .park : .blocked(on: blocker)
-      }
+      if let blocker = try occupant(of: r.place, for: item) ?? folderToLeave(item) { return wait(item, for: blocker) }
       if item.record.remote?.place != r.place { return .rename }
     }
     guard let version = item.record.remote?.version else { return .settled }
@@ -102,16 +100,46 @@ extension VolumeState {
     return true
   }
 
+  /// Nothing but another item's upload lets `item` go on. Where that one waits for `item` in turn, `item` steps aside.
+  private func wait(_ item: Item, for other: ItemID) -> UploadStep {
+    item.record.remote != nil && isCycle(from: other, to: item) ? .park : .blocked(on: other)
+  }
+
+  /// Where a folder is to go lies inside it at the container: the folder in between that has to leave it first.
+  private func folderToLeave(_ item: Item) -> ItemID? {
+    guard item.record.kind == .folder else { return nil }
+    var leaving: ItemID?
+    var id = item.record.place.folder
+    for _ in 0..<4096 where id != .root {
+      if id == item.id { return leaving }
+      guard let other = items[id], let remote = other.record.remote else { return nil }
+      if remote.place != other.record.place { leaving = id }
+      id = remote.place.folder
+    }
+    return nil
+  }
+
   /// Whether the items that `start` waits for lead back to `item`.
   private func isCycle(from start: ItemID, to item: Item) -> Bool {
-    var id = start
-    for _ in 0..<1000 {
-      guard let other = items[id], !other.isDeleted else { return false }
-      let place = other.record.place
-      guard let next = vacating[place.folder]?[place.name], next != id else { return false }
-      if next == item.id { return true }
-      id = next
+    var seen: Set<ItemID> = [start]
+    var next = [start]
+    while let id = next.popLast(), seen.count < 10_000 {
+      if id == item.id { return true }
+      for other in waits(id) where seen.insert(other).inserted { next.append(other) }
     }
     return false
+  }
+
+  /// The items that have to get there, move away or go before this one can.
+  private func waits(_ id: ItemID) -> [ItemID] {
+    guard let item = items[id], !item.isGone else { return [] }
+    if item.isDeleted { return vacating[id].map { Array($0.values) } ?? [] }
+    let place = item.record.place
+    guard item.record.remote?.place != place else { return [] }
+    var result: [ItemID] = []
+    if place.folder != .root, let parent = items[place.folder], parent.record.remote == nil { result.append(parent.id) }
+    if let occupant = vacating[place.folder]?[place.name], occupant != id { result.append(occupant) }
+    if let folder = folderToLeave(item) { result.append(folder) }
+    return result
   }
 }

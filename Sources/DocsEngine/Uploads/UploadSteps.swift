@@ -73,7 +73,7 @@ extension Volume {
     let record = item.record
     let source = try record.remote.map { remote throws(Need) in try state.remotePath(remote.place) }
     var place = record.place
-    if step == .park { place = Place(folder: record.remote?.place.folder ?? .root, name: Self.parkedName(item.id)) }
+    if step == .park { place = Self.parkingPlace(item.id) }
     if step == .remove, let remote = record.remote { place = remote.place }
     if step == .recallJob, let job = record.job { place = job.place }
     let path = try state.remotePath(place)
@@ -96,8 +96,10 @@ extension Volume {
     }
   }
 
-  private static func parkedName(_ id: ItemID) -> ItemName {
-    (try? ItemName(".docsfs-swap-\(id.rawValue)")) ?? .root
+  /// In the root, where it is in no folder's way; with a number that no other device comes upon.
+  private static func parkingPlace(_ id: ItemID) -> Place {
+    let number = String(UInt64.random(in: 0...UInt64.max), radix: 36)
+    return Place(folder: .root, name: (try? ItemName(".docsfs-swap-\(id.rawValue)-\(number)")) ?? .root)
   }
 
   /// Commits what is queued without waiting for it.

@@ -184,13 +184,7 @@ extension Volume {
 
   /// A folder cannot become its own descendant.
   private func requireOutside(_ item: Item, _ folder: Item, _ state: VolumeState) throws(Need) {
-    guard item.record.kind == .folder else { return }
-    var current = folder
-    while true {
-      guard current !== item else { throw .fail(.EINVAL) }
-      guard current.id != .root, !current.isGone else { return }
-      current = try state.item(current.record.place.folder)
-    }
+    if try state.isInside(folder, item) { throw .fail(.EINVAL) }
   }
 
   private func requireReplaceable(_ target: Item, by item: Item, _ state: inout VolumeState) throws(Need) {

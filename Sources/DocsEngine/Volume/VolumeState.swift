@@ -274,7 +274,8 @@ struct VolumeState {
     }
   }
 
-  private func isBelow(_ start: ItemID, _ folder: ItemID) -> Bool {
+  /// Whether `start` is `folder` or below it at the container.
+  func isBelow(_ start: ItemID, _ folder: ItemID) -> Bool {
     var id = start
     for _ in 0..<4096 where id != .root {
       if id == folder { return true }
@@ -282,6 +283,17 @@ struct VolumeState {
       id = above
     }
     return false
+  }
+
+  /// Whether `folder` is `item` or below it here.
+  func isInside(_ folder: Item, _ item: Item) throws(Need) -> Bool {
+    guard item.record.kind == .folder else { return false }
+    var current = folder
+    while current !== item {
+      guard current.id != .root, !current.isGone else { return false }
+      current = try self.item(current.record.place.folder)
+    }
+    return true
   }
 
   // MARK: Looking at the container
