@@ -163,10 +163,10 @@ final class CacheTests: XCTestCase {
     let bench = try VolumeBench(files) { $0.itemsInMemory = 300 }
     let names = (0..<50).map { "\($0)" }.sorted()
     var most = 0
-    for round in 0..<2 {
+    for round in 0..<3 {
       for folder in 0..<50 {
         XCTAssertEqual(try bench.driver.list("f\(folder)"), names)
-        if round == 1 { XCTAssertEqual(try bench.driver.text("f\(folder)/\(round)"), "\(folder) \(round)") }
+        if round > 0 { XCTAssertEqual(try bench.driver.text("f\(folder)/\(round)"), "\(folder) \(round)") }
         bench.driver.forgetAll()
         most = max(most, bench.volume.status().itemsInMemory)
       }
@@ -175,6 +175,7 @@ final class CacheTests: XCTestCase {
     // The limit and an eighth, what is in use, and the folder that is just being looked at.
     XCTAssertLessThan(most, 600)
     let listed = bench.gate.calls.filter { $0.operation == .list && !$0.path.isRoot }
-    XCTAssertEqual(listed.count, 50, "what was forgotten comes from the catalog")
+    // Each once, and perhaps once more by the first poll; not at every visit.
+    XCTAssertLessThanOrEqual(listed.count, 100, "what was forgotten comes from the catalog")
   }
 }
