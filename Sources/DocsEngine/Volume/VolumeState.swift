@@ -45,6 +45,8 @@ struct VolumeState {
   // The next commit.
   var changed: [Item] = []
   var removed: [ItemID] = []
+  /// Those whose rows are still there, though not for long: what is read of them is passed over.
+  var leaving: Set<ItemID> = []
   var waiters: [@Sendable (Errno?) -> Void] = []
   var afterCommit: [@Sendable () -> Void] = []
   var isCommitting = false
@@ -169,6 +171,7 @@ struct VolumeState {
     guard !item.isGone else { return }
     item.isGone = true
     removed.append(item.id)
+    leaving.insert(item.id)
     itemCount -= 1
     setPending(item, false)
     countBytes(item, 0)
