@@ -351,6 +351,8 @@ extension Volume {
   private func requireSubtree(_ item: Item, _ state: VolumeState) throws(Need) {
     guard let folder = item.folder else { return }
     guard folder.isLoaded else { throw .children(item.id) }
+    // It stays until the rest has come as well.
+    folder.lastUse = state.tick
     for id in folder.children.values { try requireSubtree(try state.item(id), state) }
   }
 

@@ -117,6 +117,9 @@ struct VolumeState {
     return try item(id)
   }
 
+  /// Items in memory that might leave it.
+  var freeItems: Int { items.count - pending.count }
+
   // MARK: Making
 
   mutating func newItemID() -> ItemID {
