@@ -146,7 +146,8 @@ package final class Volume: Sendable {
 
   private func loadItem(_ id: ItemID) throws(Errno) {
     guard let record = try catalog.record(id) else { throw .ESTALE }
-    locked { state in
+    try locked { state throws(Errno) in
+      if state.leaving.contains(id) { throw .ESTALE }
       if state.items[id] == nil { state.items[id] = Item(record) }
     }
   }
@@ -172,7 +173,7 @@ package final class Volume: Sendable {
   /// What is in memory is newer than what was read: it may have been moved or deleted since.
   private func install(_ records: [ItemRecord], of id: ItemID, into folder: Folder, _ state: inout VolumeState) {
     folder.children.reserveCapacity(records.count)
-    for record in records {
+    for record in records where !state.leaving.contains(record.id) {
       if let known = state.items[record.id] {
         guard known.record.place.folder == id, !known.isDeleted, !known.isGone else { continue }
         folder.children[known.record.place.name] = known.id
@@ -207,8 +208,12 @@ package final class Volume: Sendable {
         errno = catalog.commit(batch.changes)
       }
       locked { state in
+        for item in batch.items { item.isBeingCommitted = false }
         if errno != nil { return self.putBack(batch, &state) }
         for item in batch.dirty { item.dirtyIsRecorded = true }
+        // What was read while these rows were still there is read again.
+        if !batch.changes.removed.isEmpty { state.unloads += 1 }
+        state.leaving.subtract(batch.changes.removed)
       }
       for waiter in batch.waiters { waiter(errno) }
       if errno == nil {
@@ -244,6 +249,7 @@ package final class Volume: Sendable {
     changes.records.reserveCapacity(state.changed.count)
     for item in state.changed {
       item.isQueued = false
+      item.isBeingCommitted = true
       if !item.isGone { changes.records.append(item.record) }
     }
     changes.removed = state.removed

@@ -45,6 +45,8 @@ struct VolumeState {
   // The next commit.
   var changed: [Item] = []
   var removed: [ItemID] = []
+  /// Those whose rows are still there, though not for long: what is read of them is passed over.
+  var leaving: Set<ItemID> = []
   var waiters: [@Sendable (Errno?) -> Void] = []
   var afterCommit: [@Sendable () -> Void] = []
   var isCommitting = false
@@ -117,6 +119,9 @@ struct VolumeState {
     return try item(id)
   }
 
+  /// Items in memory that might leave it.
+  var freeItems: Int { items.count - pending.count }
+
   // MARK: Making
 
   mutating func newItemID() -> ItemID {
@@ -171,6 +176,7 @@ struct VolumeState {
     guard !item.isGone else { return }
     item.isGone = true
     removed.append(item.id)
+    leaving.insert(item.id)
     itemCount -= 1
     setPending(item, false)
     countBytes(item, 0)
