@@ -35,6 +35,15 @@ need_packages() {
     fail "apt-get could not install: ${missing[*]}"
 }
 
+# Whether this release of Debian has the package; brings the lists first where there are none.
+has_package() {
+  apt-cache show "$1" >/dev/null 2>&1 && return
+  compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null && return 1
+  local as_root=()
+  [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+  "${as_root[@]}" apt-get update -qq && apt-cache show "$1" >/dev/null 2>&1
+}
+
 need_swift() {
   command -v swift >/dev/null ||
     fail "Swift is not installed, or not in PATH; version 6.2 or later is at https://www.swift.org/install/linux/"

@@ -11,6 +11,7 @@ extension Request {
   func read(_ result: Result<ReadResult, Errno>) {
     switch result {
     case .failure(let error): fail(error)
+    case .success(.bytes(let bytes)): bytes.withUnsafeBytes { _ = buffer($0) }
     case .success(.end): buffer(UnsafeRawBufferPointer(start: nil, count: 0))
     case .success(.file(let file, let offset, let count)):
       withExtendedLifetime(file) {

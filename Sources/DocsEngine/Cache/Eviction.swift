@@ -61,6 +61,7 @@ extension Volume {
     item.record.flags.remove(.whole)
     state.countBytes(item, 0)
     state.queue(item)
+    showAnew(item, at: item.record.place, state)
     tellKernel {
       $0.invalidateContent(item.node)
       $0.invalidateAttributes(item.node)

@@ -46,6 +46,8 @@ private final class Checkup {
   private var findings: [Doctor.Finding] = []
   private var records: [ItemID: Outline] = [:]
   private var entries: Set<Place> = []
+  /// Content files that are not to be trusted: out of the way, though not deleted.
+  private var superseded: [Int64] = []
 
   /// What is kept of every record for the checks across items.
   private struct Outline {
@@ -78,7 +80,10 @@ private final class Checkup {
     }
     checkOrphans(used)
     if repair, !changes.isEmpty, let errno = catalog.commit(changes) { throw errno }
-    if repair { _ = catalog.sync() }
+    if repair {
+      _ = catalog.sync()
+      for number in superseded { _ = store.moveAside(number) }
+    }
     findings.forEach(report)
   }
 
@@ -199,6 +204,7 @@ private final class Checkup {
   private func asPlaceholder(_ record: ItemRecord) -> ItemRecord? {
     guard record.remote != nil else { return nil }
     var mended = record
+    if record.content != 0 { superseded.append(record.content) }
     mended.flags.remove(.whole)
     mended.extents = RangeSet()
     mended.content = 0

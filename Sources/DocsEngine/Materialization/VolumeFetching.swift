@@ -49,7 +49,11 @@ extension Volume {
 
   /// All bytes have come: blocks have changed.
   func becameWhole(_ content: Content) {
-    tellKernel { $0.invalidateAttributes(locked { _ in content.node }) }
+    let node = locked { state in
+      if content.isCurrent { showAnew(content.owner, at: content.owner.record.place, state) }
+      return content.node
+    }
+    tellKernel { $0.invalidateAttributes(node) }
     housekeeper.wakeIfFull(self)
   }
 

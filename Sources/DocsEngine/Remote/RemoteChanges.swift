@@ -34,6 +34,7 @@ extension Volume {
     if item.node.rawValue != item.id.rawValue { _ = state.content(of: item) }
     let dir = state.items[item.record.place.folder]
     tellKernel { if let dir { $0.invalidateEntry(dir.node, item.record.place.name) } }
+    showAnew(item, at: item.record.place, state)
     if state.isPinned(item), item.record.kind == .file { materializer.stream(state.content(of: item)) }
   }
 

@@ -6,9 +6,9 @@ import StorageErrors
 extension Volume {
   package func attributes(_ node: NodeID, _ handle: FileHandle?) -> Result<Attributes, Errno> {
     performNow { state throws(Need) in
-      if let content = handle?.content { return state.attributes(content.owner, content) }
+      if let handle, handle.stub == nil { return state.attributes(handle.content.owner, handle.content) }
       let (item, content) = try state.resolve(node)
-      return state.attributes(item, content)
+      return node.stubbedItem == nil ? state.attributes(item, content) : state.stubAttributes(item)
     }
   }
 
@@ -54,12 +54,15 @@ extension Volume {
         content = open
         item = open.owner
       }
-      if changesNothing { return .done((state.attributes(item, content), 0)) }
+      if changesNothing {
+        return .done((node.stubbedItem == nil ? state.attributes(item, content) : state.stubAttributes(item), 0))
+      }
       try self.requireWritable(state, needsRoom: false)
       self.apply(change, to: item, &state)
       self.changedLocally(item, &state)
       let stamps = change.modified != nil && item.record.isDirty
-      return .recorded((state.attributes(item, content), stamps ? item.record.content : 0))
+      let shown = node.stubbedItem == nil ? state.attributes(item, content) : state.stubAttributes(item)
+      return .recorded((shown, stamps ? item.record.content : 0))
     }
   }
 
@@ -109,6 +112,7 @@ extension Volume {
     }
     perform(wait, begun) { state throws(Need) in
       try self.requireWritable(state, needsRoom: size > 0)
+      guard node.stubbedItem == nil else { throw .fail(.EACCES) }
       var (item, known) = try state.resolve(node)
       if let open = handle?.content {
         known = open
@@ -150,6 +154,7 @@ extension Volume {
       item.record.size = 0
       state.countBytes(item, 0)
     }
+    showAnew(content.owner, at: content.owner.record.place, state)
     state.afterCommit.append { for waiter in waiters { waiter.finish(nil) } }
   }
 

@@ -31,6 +31,10 @@ extension Volume {
       let (item, known) = try state.resolve(node)
       guard item.record.kind == .file else { throw .fail(item.record.kind == .folder ? .EISDIR : .ELOOP) }
       let content = known ?? state.content(of: item)
+      if node.stubbedItem != nil {
+        guard !mode.writes else { throw .fail(.EACCES) }
+        return .done(FileHandle(content, mode, stub: state.stubBytes(item)))
+      }
       if !content.isWhole {
         if self.mayNotMaterialize(caller) { throw .fail(.EDEADLK) }
         if !state.link.isConnected { throw .fail(.ENXIO) }
@@ -62,6 +66,7 @@ extension Volume {
   }
 
   package func release(_ handle: FileHandle) {
+    guard handle.stub == nil else { return }
     let mustCommit = locked { state in
       let content = handle.content
       content.opens -= 1
@@ -87,6 +92,10 @@ extension Volume {
     _ handle: FileHandle, offset: Int64, count: Int, _ wait: @escaping Interruptible,
     _ reply: @escaping Reply<ReadResult>
   ) {
+    if let stub = handle.stub {
+      let end = min(stub.count, Int(offset) + count)
+      return reply(.success(Int(offset) < end ? .bytes(Array(stub[Int(offset)..<end])) : .end))
+    }
     let content = handle.content
     let wanted = offset..<max(offset, offset.addingReportingOverflow(Int64(count)).partialValue)
     if content.local.withLock({ $0.has(wanted) }) {
@@ -335,6 +344,10 @@ extension Volume {
 
   /// SEEK_DATA and SEEK_HOLE. What is not local counts as data.
   package func seek(_ handle: FileHandle, offset: Int64, whence: Int32) -> Result<Int64, Errno> {
+    if let stub = handle.stub {
+      guard offset >= 0, offset < stub.count else { return .failure(Errno(rawValue: Glibc.ENXIO)) }
+      return .success(whence == Int32(LX_SEEK_HOLE) ? Int64(stub.count) : offset)
+    }
     let (whole, size, number) = handle.content.local.withLock { ($0.whole, $0.size, $0.number) }
     guard offset >= 0, offset < size else { return .failure(Errno(rawValue: Glibc.ENXIO)) }
     guard whole, number != 0 else { return .success(whence == Int32(LX_SEEK_HOLE) ? size : offset) }
@@ -353,6 +366,7 @@ extension Volume {
   ) {
     // Short counts are allowed, and keep one request from holding a thread for long.
     let length = Int64(min(count, 64 << 20))
+    guard from.stub == nil else { return reply(.failure(.EOPNOTSUPP)) }
     awaitBytes(from.content, source..<source + length, wait) { errno in
       if let errno { return reply(.failure(errno)) }
       self.change(to.content, wait, reply) { file throws(Errno) in
@@ -369,7 +383,7 @@ extension Volume {
     let available: Int
     switch readPresent(content, source..<source + Int64(count)) {
     case .failure(let errno): throw errno
-    case .success(.end): return 0
+    case .success(.end), .success(.bytes): return 0
     case .success(.file(let file, offset: let offset, count: let count)):
       (from, start, available) = (file, offset, count)
     }

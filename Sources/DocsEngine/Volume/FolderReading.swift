@@ -90,8 +90,8 @@ extension Volume {
       }
       return found.map { item, name in
         FolderEntry(
-          cookie: item.id.rawValue + 1, name: name.bytes, kind: item.record.kind, id: item.id,
-          entry: plus ? state.entry(item) : nil)
+          cookie: item.id.rawValue + 1, name: (state.stubName(item) ?? name).bytes, kind: item.record.kind, id: item.id,
+          entry: plus ? state.shownEntry(item) : nil)
       }
     }
   }

@@ -90,9 +90,12 @@ final class Folder {
 package final class FileHandle: Sendable {
   let content: Content
   let mode: OpenMode
-  init(_ content: Content, _ mode: OpenMode) {
+  /// The bytes of a stub, whose handle this is; nil: the content's.
+  let stub: [UInt8]?
+  init(_ content: Content, _ mode: OpenMode, stub: [UInt8]? = nil) {
     self.content = content
     self.mode = mode
+    self.stub = stub
   }
 }
 

@@ -10,7 +10,7 @@ extension Volume {
     perform(wait, reply) { state throws(Need) in
       let (_, folder) = try state.folder(parent)
       guard let item = try state.child(folder, name) else { return .done(nil) }
-      return .done(state.entry(item))
+      return .done(name == item.record.place.name ? state.entry(item) : state.shownEntry(item))
     }
   }
 
@@ -111,6 +111,7 @@ extension Volume {
   /// Takes an item out of its folder. What the container has of it is journalled to go too; what it never had, and
   /// is not about to get, leaves no trace.
   func remove(_ item: Item, from folder: Folder, _ state: inout VolumeState) {
+    showAnew(item, at: item.record.place, state)
     folder.remove(item.record.place.name)
     item.record.flags.insert(.deleted)
     item.record.changed = .now()
@@ -155,6 +156,10 @@ extension Volume {
       let (toDir, toFolder) = try state.folder(newParent)
       guard !toDir.isDeleted, !toDir.isGone else { throw .fail(.ENOENT) }
       guard let item = try state.child(fromFolder, name) else { throw .fail(.ENOENT) }
+      // A stub is moved as the item that it stands for, also to another stub's name.
+      let isStub = item.record.place.name != name
+      guard !isStub || !flags.contains(.exchange) else { throw .fail(.EINVAL) }
+      let newName = isStub ? Stub.realName(of: newName) ?? newName : newName
       let target = try state.child(toFolder, newName)
       try self.requireOutside(item, toDir, state)
       if flags.contains(.exchange) {
@@ -198,10 +203,12 @@ extension Volume {
 
   /// Moves an item to another place here, and journals that it should follow at the container.
   func move(_ item: Item, _ from: Folder, _ place: Place, _ to: Folder, _ state: inout VolumeState) {
+    showAnew(item, at: item.record.place, state)
     from.remove(item.record.place.name)
     item.record.place = place
     item.record.changed = .now()
     to.insert(place.name, item.id)
+    showAnew(item, at: place, state)
     state.updateVacating(item, before: item.record.remote)
     changedLocally(item, &state)
   }

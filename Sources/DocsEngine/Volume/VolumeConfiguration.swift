@@ -34,6 +34,7 @@ package struct VolumeConfiguration: Sendable {
   package var timeo = 30.0
   /// Names of programs that never cause a fetch.
   package var noMaterialize = ["updatedb", "tracker-miner-fs", "tracker-miner-f", "baloo_file"]
+  package var placeholderStyle = PlaceholderStyle.plain
   package var readOnly = false
   package var offlineWrites = OfflineWrites.queue
   package var fsync = FsyncPolicy.local

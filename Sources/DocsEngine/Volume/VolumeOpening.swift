@@ -15,6 +15,7 @@ extension Volume {
     var state = VolumeState()
     let identity = try identify(container, catalog, configuration)
     state.link = identity.link
+    state.showsStubs = configuration.placeholderStyle == .stub
     do throws(Errno) {
       try restore(catalog, store, configuration, &state)
     } catch {

@@ -63,6 +63,7 @@ struct VolumeState {
   var link = LinkState.connected
   var epoch = 0
   var isPaused = false
+  var showsStubs = false
   var isStopping = false
   /// The state disk is nearly full: what would need room is refused until there is some.
   var diskIsFull = false
@@ -89,6 +90,7 @@ struct VolumeState {
   /// The item of a node, and the content that the node stands for if it is in memory.
   func resolve(_ node: NodeID) throws(Need) -> (item: Item, content: Content?) {
     if let content = nodes[node] { return (content.owner, content) }
+    if let id = node.stubbedItem { return (try item(id), nil) }
     guard node.rawValue < 1 << 62 else { throw .fail(.ESTALE) }
     let item = try item(ItemID(node.rawValue))
     guard item.node == node else { throw .fail(.ESTALE) }
@@ -111,7 +113,7 @@ struct VolumeState {
   }
 
   func child(_ folder: Folder, _ name: ItemName) throws(Need) -> Item? {
-    guard let id = folder.children[name] else { return nil }
+    guard let id = folder.children[name] else { return try stubbedChild(folder, name) }
     return try item(id)
   }
 

@@ -98,6 +98,8 @@ package struct VolumeStatistics: Sendable {
 package enum ReadResult: Sendable {
   /// `count` > 0 bytes at `offset` of `file.fd`. The file may be sparse.
   case file(ContentFile, offset: Int64, count: Int)
+  /// These: a stub's.
+  case bytes([UInt8])
   case end
 }
 

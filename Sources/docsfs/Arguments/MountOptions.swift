@@ -15,6 +15,7 @@ struct MountOptions {
   var poll = 30.0
   var timeo = 30.0
   var noMaterialize: [String]?
+  var placeholderStyle = PlaceholderStyle.plain
   var offlineWrites = OfflineWrites.queue
   var fsync = FsyncPolicy.local
   /// `noexec`, `nosuid`, …: the kernel's own.
@@ -104,7 +105,7 @@ struct MountOptions {
     case "faults": faults = try choose(name, value, ["on": true, "off": false])
     case "io": try takeIO(value)
     case "fsync": fsync = try choose(name, value, ["local": .local, "cloud": .cloud])
-    case "placeholder_style": try takePlaceholderStyle(value)
+    case "placeholder_style": placeholderStyle = try choose(name, value, ["plain": .plain, "stub": .stub])
     case "offline_writes": offlineWrites = try choose(name, value, ["queue": .queue, "erofs": .erofs])
     case "cache_size": cacheSize = value == "unlimited" ? nil : try size(name, value)
     case "min_free": minFree = try room(name, value)
@@ -112,13 +113,6 @@ struct MountOptions {
     case "timeo": timeo = try time(name, value)
     default: noMaterialize = value.split(separator: ":").map(String.init)
     }
-  }
-
-  private func takePlaceholderStyle(_ value: String) throws(Failure) {
-    if value == "stub" {
-      throw .usage("mount: placeholder_style=stub is not built into this docsfs yet; leave it out")
-    }
-    _ = try choose("placeholder_style", value, ["plain": true])
   }
 
   private func takeIO(_ value: String) throws(Failure) {
@@ -162,6 +156,7 @@ extension MountOptions {
     result.poll = poll
     result.timeo = timeo
     if let noMaterialize { result.noMaterialize = noMaterialize }
+    result.placeholderStyle = placeholderStyle
     result.readOnly = readOnly
     result.offlineWrites = offlineWrites
     result.fsync = fsync
