@@ -30,6 +30,29 @@ final class DirectoryRaceTests: XCTestCase {
     try raceWithReplacers(.init(exchanges: false))
   }
 
+  /// A symlink that somebody replaces at once: what is told of it is never the other's version with our target.
+  func testANewSymlinkIsNotTakenForTheOneThatReplacesIt() throws {
+    let (folder, container) = try make()
+    let link = folder.path + "/l"
+    let isDone = Guarded(false)
+    let wrong = Guarded(0)
+    onThreads(2) { number in
+      if number == 1 {
+        while !isDone.withLock({ $0 }) {
+          if unlink(link) == 0 { symlink("theirs", link) }
+        }
+        return
+      }
+      for _ in 0..<2_000 {
+        let made = try? container.makeSymlink(path("l"), target: Array("ours".utf8), attributes: .init(), CallContext())
+        if let made, made.target != Array("ours".utf8) { wrong.withLock { $0 += 1 } }
+        unlink(link)
+      }
+      isDone.withLock { $0 = true }
+    }
+    XCTAssertEqual(wrong.withLock { $0 }, 0)
+  }
+
   /// Two publishers and two foreign programs each bring unique texts to one name. Every text that got there
   /// must be found in the end: as the file, as a conflict, or as what somebody took from there with open eyes
   /// (a publisher had read the version that it replaced; a foreign program exchanges its file in, and reads

@@ -6,10 +6,8 @@ extension DirectoryContainer {
   package func makeFolder(_ path: ContainerPath, attributes: RemoteAttributes, _ call: CallContext)
     throws(ContainerError) -> RemoteItem
   {
-    try make("make the folder", path, attributes, call) { folder, name throws(Errno) in
+    try make("make the folder", path, attributes, .folder, nil, call) { folder, name throws(Errno) in
       try check(mkdirat(folder.fd, name, 0o777))
-    } undo: { folder, name in
-      unlinkat(folder.fd, name, AT_REMOVEDIR)
     }
   }
 
@@ -19,36 +17,34 @@ extension DirectoryContainer {
     guard !target.isEmpty, !target.contains(0) else {
       throw ContainerError(.notRepresentable, "cannot make the symlink \(path): its target is no path")
     }
-    return try make("make the symlink", path, attributes, call) { folder, name throws(Errno) in
+    return try make("make the symlink", path, attributes, .symlink, target, call) { folder, name throws(Errno) in
       try check(symlinkat(cName(target), folder.fd, name))
-    } undo: { folder, name in
-      unlinkat(folder.fd, name, 0)
     }
   }
 
+  /// What is returned is what was made, even if somebody has already put something else in its place: the next
+  /// look tells that it has changed. For the same reason nothing is undone but an empty folder.
   private func make(
-    _ what: String, _ path: ContainerPath, _ attributes: RemoteAttributes, _ call: CallContext,
-    _ create: (borrowing Descriptor, [CChar]) throws(Errno) -> Void,
-    undo: (borrowing Descriptor, [CChar]) -> Void
+    _ what: String, _ path: ContainerPath, _ attributes: RemoteAttributes, _ kind: ItemKind, _ target: [UInt8]?,
+    _ call: CallContext, _ create: (borrowing Descriptor, [CChar]) throws(Errno) -> Void
   ) throws(ContainerError) -> RemoteItem {
     try perform(what, path, call) { root throws(ContainerError) in
-      let name = cName(try requireName(what, path).bytes)
+      let name = try requireName(what, path)
       let folder = try root.folder(path.parent, what)
-      try on(what, path) { () throws(Errno) in try create(folder, name) }
+      try on(what, path) { () throws(Errno) in try create(folder, cName(name.bytes)) }
       do throws(ContainerError) {
-        guard let new = try look(at: path, in: folder, root, what) else {
-          throw ContainerError(.ENOENT, what, path)
-        }
-        try on(what, path) { () throws(Errno) in
-          try write(attributes, to: new.descriptor, kind: new.state.kind, mode: new.state.mode)
+        guard let new = try look(at: path, in: folder, root, what), new.state.kind == kind,
+          new.state.target == target
+        else { throw changed(what, path, "something else took its place") }
+        return try on(what, path) { () throws(Errno) in
+          try write(attributes, to: new.descriptor, kind: kind, mode: new.state.mode)
           try folder.syncNames()
+          guard let done = try FileState(of: new.descriptor, rootDevice: root.device) else { throw .ENOENT }
+          let xattrs = kind == .symlink ? nil : try readXattrs(new.descriptor)
+          return RemoteItem(done, name: name, xattrs: xattrs)
         }
-        guard let done = try look(at: path, in: folder, root, what) else {
-          throw ContainerError(.ENOENT, what, path)
-        }
-        return done.item
       } catch {
-        undo(folder, name)
+        if kind == .folder { unlinkat(folder.fd, cName(name.bytes), AT_REMOVEDIR) }
         throw error
       }
     }
