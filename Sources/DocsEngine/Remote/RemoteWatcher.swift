@@ -26,7 +26,7 @@ final class RemoteWatcher: Sendable {
     var calls: [UInt64: CallContext] = [:]
     var nextCall: UInt64 = 0
     var watched: Set<ContainerPath> = []
-    /// Folders that were followed, and are at other paths now: to be followed there.
+    /// Folders that are to be followed at these paths, and are not yet.
     var moved: Set<ContainerPath> = []
     var polls: UInt64 = 0
     var isStopped = false
@@ -129,12 +129,15 @@ final class RemoteWatcher: Sendable {
   /// The feed tells of this folder from now on, where it can.
   func follow(_ path: ContainerPath) {
     guard let feed = feed.withLock({ $0 }) else { return }
-    let isNew = state.withLock { !$0.watched.contains(path) }
-    guard isNew, feed.watch(path) else { return }
-    state.withLock { state in
+    // Also one that is followed: another folder may have taken its place. Noted first, for it may move meanwhile.
+    state.withLock { state in if !state.watched.contains(path) { state.moved.insert(path) } }
+    guard feed.watch(path) else { return }
+    let hasMoved = state.withLock { state in
+      guard state.moved.remove(path) != nil || state.watched.contains(path) else { return true }
       state.watched.insert(path)
-      state.moved.remove(path)
+      return false
     }
+    if hasMoved { feed.unwatch(path) }
   }
 
   func unfollow(_ path: ContainerPath) {
