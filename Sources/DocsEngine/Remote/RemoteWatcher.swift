@@ -141,7 +141,12 @@ final class RemoteWatcher: Sendable {
   }
 
   func unfollow(_ path: ContainerPath) {
-    let known = state.withLock { $0.watched.remove(path) != nil }
+    let known = state.withLock { state in
+      guard state.watched.remove(path) != nil else { return false }
+      // Perhaps it has only moved; that will be known when it is seen elsewhere.
+      state.moved.insert(path)
+      return true
+    }
     if known { feed.withLock { $0 }?.unwatch(path) }
   }
 
