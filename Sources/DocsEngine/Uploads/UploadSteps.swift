@@ -210,11 +210,13 @@ extension Volume {
     let isOverdue = locked { _ in
       item.dirtySince != 0 && Clock.now() > item.dirtySince &+ UInt64(configuration.uploadBound * 1e9)
     }
-    let snapshot = try ContentSnapshot.take(content, store, copies: isOverdue) {
+    // As long as bytes go out there is progress.
+    let snapshot = try ContentSnapshot.take(
+      content, store, copies: isOverdue, { call.extend(self.configuration.timeo) }
+    ) {
       // A file that is never quiet is uploaded all the same, from a copy.
       isOverdue || self.locked { _ in item.revision == work.revision && content.writesInFlight == 0 }
     }
-    call.extend(configuration.timeo + Double(snapshot.size) / 1e6)
     let digest = try snapshot.digest(call)
     try noteJob(item, work.place, digest: digest, size: snapshot.size)
     let published = try container.put(
@@ -300,7 +302,8 @@ extension Volume {
   /// Whether the local bytes are those of the job, so that nothing is left to send.
   private func wasSent(_ work: UploadWork, _ job: UploadJob, _ call: CallContext) throws(ContainerError) -> Bool {
     guard let content = work.content, work.record.isDirty, !job.digest.isEmpty else { return false }
-    let snapshot = try ContentSnapshot.take(content, store, copies: false) { true }
+    let progress: @Sendable () -> Void = { call.extend(self.configuration.timeo) }
+    let snapshot = try ContentSnapshot.take(content, store, copies: false, progress) { true }
     guard snapshot.size == job.size else { return false }
     return try snapshot.digest(call) == job.digest
   }
@@ -323,7 +326,6 @@ extension Volume {
         return found.version == remote.version
       }
       guard found.size == job.size else { return false }
-      call.extend(configuration.timeo + Double(found.size) / 1e6)
       return try remoteDigest(found, path, call) == job.digest
     }
   }
@@ -333,7 +335,10 @@ extension Volume {
   ) throws(ContainerError) -> [UInt8] {
     let hash = Digest()
     if found.size > 0 {
-      try container.read(path, version: found.version, range: 0..<found.size, call) { hash.update($0) }
+      try container.read(path, version: found.version, range: 0..<found.size, call) {
+        call.extend(self.configuration.timeo)
+        hash.update($0)
+      }
     }
     return hash.finish()
   }
