@@ -38,7 +38,7 @@ extension Volume {
     remote.miss(findings.missing)
     commit { _ in }
     shrink()
-    if !findings.again.isEmpty { remote.look(at: findings.again) }
+    remote.lookLater(at: findings.again)
   }
 
   /// The listed folder that is at `path` at the container; nil when nobody has looked into it yet.

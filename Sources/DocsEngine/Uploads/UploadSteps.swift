@@ -78,7 +78,7 @@ extension Volume {
     if step == .recallJob, let job = record.job { place = job.place }
     let path = try state.remotePath(place)
     item.isUploading = true
-    state.running.insert(item.id)
+    state.running[item.id] = place
     return UploadWork(
       step: step, source: source, path: path, place: place, record: record,
       content: record.kind == .file && !item.isDeleted ? state.content(of: item) : nil, revision: item.revision,
@@ -89,6 +89,11 @@ extension Volume {
   private func conflictingUpload(_ item: Item, _ step: UploadStep, _ state: VolumeState) -> ItemID? {
     if let moving = state.movingFolder(item.record.place.folder) { return moving }
     if let remote = item.record.remote, let moving = state.movingFolder(remote.place.folder) { return moving }
+    switch step {
+    case .put, .makeFolder, .makeSymlink, .rename:
+      if let other = state.uploadTo(item.record.place, besides: item.id) { return other }
+    default: break
+    }
     guard item.record.kind == .folder else { return nil }
     switch step {
     case .rename, .park, .remove: return state.uploadBelow(item.id)
@@ -129,7 +134,7 @@ extension Volume {
     let goesOn = failure.map { uploadFailed(work, item, $0) } ?? true
     locked { state in
       item.isUploading = false
-      state.running.remove(item.id)
+      state.running[item.id] = nil
       state.touch([work.place] + (work.record.remote.map { [$0.place] } ?? []))
     }
     uploader.wakeParked(behind: item.id)

@@ -46,7 +46,8 @@ final class Item: @unchecked Sendable {
 
   /// Whether something holds it in memory.
   var isBusy: Bool {
-    isQueued || isBeingCommitted || isUploading || record.pending != nil || node.rawValue != id.rawValue || folder?.isLoaded == true
+    isQueued || isBeingCommitted || isUploading || record.pending != nil || node.rawValue != id.rawValue
+      || folder?.isLoaded == true
       || folder?.isListing == true || folder.map { $0.opens > 0 } == true
       || content.map { $0.opens > 0 || !$0.isIdle } == true
   }

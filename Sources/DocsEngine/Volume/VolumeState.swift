@@ -60,7 +60,8 @@ struct VolumeState {
   var looks = 0
   /// Where jobs of the last process may have ended.
   var recalling: [Place: ItemID] = [:]
-  var running: Set<ItemID> = []
+  /// The uploads that are running, and the places that they change.
+  var running: [ItemID: Place] = [:]
 
   var link = LinkState.connected
   var epoch = 0
@@ -274,9 +275,15 @@ struct VolumeState {
     return nil
   }
 
+  /// An upload to the same place that is running, or that the last process may have finished.
+  func uploadTo(_ place: Place, besides item: ItemID) -> ItemID? {
+    if isRecalling(place), let id = recalling[place], id != item { return id }
+    return running.first { $0.key != item && $0.value == place }?.key
+  }
+
   /// An upload that is running below `folder` at the container, or into it.
   func uploadBelow(_ folder: ItemID) -> ItemID? {
-    running.first { id in
+    running.keys.first { id in
       guard let record = items[id]?.record else { return false }
       return isBelow(record.place.folder, folder) || record.remote.map { isBelow($0.place.folder, folder) } ?? false
     }
