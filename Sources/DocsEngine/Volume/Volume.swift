@@ -145,9 +145,16 @@ package final class Volume: Sendable {
   }
 
   private func loadItem(_ id: ItemID) throws(Errno) {
-    guard let record = try catalog.record(id) else { throw .ESTALE }
-    locked { state in
-      if state.items[id] == nil { state.items[id] = Item(record) }
+    while true {
+      let unloads = locked { $0.unloads }
+      guard let record = try catalog.record(id) else { throw .ESTALE }
+      let isLoaded = try locked { state throws(Errno) in
+        guard state.unloads == unloads else { return false }
+        guard !state.leaving.contains(id) else { throw .ESTALE }
+        if state.items[id] == nil { state.items[id] = Item(record) }
+        return true
+      }
+      if isLoaded { return }
     }
   }
 
@@ -172,7 +179,7 @@ package final class Volume: Sendable {
   /// What is in memory is newer than what was read: it may have been moved or deleted since.
   private func install(_ records: [ItemRecord], of id: ItemID, into folder: Folder, _ state: inout VolumeState) {
     folder.children.reserveCapacity(records.count)
-    for record in records {
+    for record in records where !state.leaving.contains(record.id) {
       if let known = state.items[record.id] {
         guard known.record.place.folder == id, !known.isDeleted, !known.isGone else { continue }
         folder.children[known.record.place.name] = known.id
@@ -209,6 +216,9 @@ package final class Volume: Sendable {
       locked { state in
         if errno != nil { return self.putBack(batch, &state) }
         for item in batch.dirty { item.dirtyIsRecorded = true }
+        guard !batch.changes.removed.isEmpty else { return }
+        state.leaving.subtract(batch.changes.removed)
+        state.unloads += 1
       }
       for waiter in batch.waiters { waiter(errno) }
       if errno == nil {
