@@ -71,6 +71,16 @@ final class RemoteChangeTests: MountedTestCase {
     XCTAssertEqual(try Sys.text(volume.path("f")), "x")
   }
 
+  func testASymlinkThatLeadsElsewhereRemotely() throws {
+    let volume = try mount("poll=1s") { try Sys.symlink("one", at: $0.remote("l")) }
+    XCTAssertEqual(try Sys.readlink(volume.path("l")), "one")
+    for target in ["two", "a longer one", "3"] {
+      try volume.must("ln -sfn '\(target)' $C/l")
+      assertEventually(target) { (try? Sys.readlink(volume.path("l"))) == target }
+      XCTAssertEqual(try Sys.size(volume.path("l")), Int64(target.utf8.count))
+    }
+  }
+
   func testAFileBecomesAFolder() throws {
     let volume = try mount("poll=1s") { try Sys.put($0.remote("x"), "file") }
     XCTAssertEqual(try Sys.text(volume.path("x")), "file")
@@ -174,6 +184,18 @@ final class RemoteChangeTests: MountedTestCase {
     let texts = try volume.remoteNames().map { try Sys.text(volume.remote($0)) }
     XCTAssertTrue(texts.contains("edited there"), "\(texts)")
     XCTAssertTrue(texts.contains("mine\n"), "\(texts)")
+  }
+
+  func testAMoveWithAnEditHereAndAnEditThereKeepsBoth() throws {
+    let volume = try mount("poll=1s")
+    try volume.must("echo base >$M/f")
+    try volume.settle()
+    try volume.must("mv $M/f $M/g; echo here >>$M/g; echo there >>$C/f")
+    try volume.settle()
+    assertEventually("the same tree") { volume.shell("diff -r $M $C --exclude='.docsfs*'").succeeded }
+    let texts = try volume.remoteNames().map { try Sys.text(volume.remote($0)) }
+    XCTAssertEqual(Set(texts), ["base\nhere\n", "base\nthere\n"])
+    XCTAssertEqual(try Sys.text(volume.path("g")), "base\nthere\n")
   }
 
   func testARemoteChildBringsADeletedFolderBack() throws {

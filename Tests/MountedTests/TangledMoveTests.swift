@@ -69,4 +69,25 @@ final class TangledMoveTests: MountedTestCase {
     XCTAssertEqual(try Sys.text(volume.remote("d/f")), "1\n")
     XCTAssertEqual(try volume.names("d"), ["f"])
   }
+
+  // MARK: All at once
+
+  func testTwoWritersAtOnceEndInOneTreeAndLoseNothing() throws {
+    try skipUnlessInstalled("python3")
+    let program = Self.program("tangle.py")
+    for round in 0..<Effort.rounds(1) {
+      let volume = try mount("poll=1s", name: "v\(round)")
+      let seed = Int.random(in: 0..<1_000_000)
+      try volume.must("python3 '\(program)' work 6 \(seed) $M $C >\(volume.home)/texts")
+      try assertEventually(within: 90, "the same tree; seed \(seed)") {
+        try volume.settle()
+        return volume.shell("diff -r --no-dereference $M $C --exclude='.docsfs*'").succeeded
+      }
+      let missing = try volume.must("python3 '\(program)' missing $C <\(volume.home)/texts")
+      XCTAssertEqual(missing.text, "", "seed \(seed)")
+      try volume.unmount()
+      let doctor = volume.doctor()
+      XCTAssertTrue(doctor.succeeded, "seed \(seed): \(doctor)")
+    }
+  }
 }

@@ -92,7 +92,10 @@ extension Volume {
       item.record.remote?.identity = found.identity
       if !item.record.flags.contains(.attributesDirty) { takeAttributes(found, item) }
       state.queue(item)
-      tellKernel { $0.invalidateAttributes(item.node) }
+      // The kernel keeps a symlink's target as it keeps content.
+      tellKernel {
+        if found.kind == .symlink { $0.invalidateContent(item.node) } else { $0.invalidateAttributes(item.node) }
+      }
       return
     }
     if item.record.isDirty || item.isDeleted {
@@ -160,7 +163,7 @@ extension Volume {
     }
     guard let dir = state.items[item.record.place.folder], let folder = dir.folder else { return }
     let name = item.record.place.name
-    folder.remove(name)
+    folder.remove(item)
     item.record.flags.insert(.deleted)
     item.record.remote = nil
     state.updateVacating(item, before: before)
@@ -198,7 +201,7 @@ extension Volume {
     if followed, !isInside, !item.isDeleted, folder.children[place.name] == nil {
       guard let oldDir = state.items[item.record.place.folder] else { return }
       let oldName = item.record.place.name
-      oldDir.folder?.remove(oldName)
+      oldDir.folder?.remove(item)
       item.record.place = place
       folder.insert(place.name, item.id)
       state.updateVacating(item, before: nil)

@@ -8,9 +8,14 @@ extension Volume {
   /// Somebody else's `found` is where `item` was to go.
   func resolveConflict(_ item: Item, _ found: RemoteItem, _ work: UploadWork) -> Bool {
     guard case .put = work.step, item.record.remote != nil else { return yieldName(item, to: found, work) }
+    return keepBoth(item, found, work)
+  }
+
+  /// The item goes on with what the container has of it; the bytes that were written here become a file beside it.
+  func keepBoth(_ item: Item, _ found: RemoteItem, _ work: UploadWork) -> Bool {
     Log.note("\(work.path): changed here and by somebody else; both are kept")
     return locked { state in
-      guard !item.isDeleted, !item.isGone else { return true }
+      guard !item.isDeleted, !item.isGone, item.record.remote == work.record.remote else { return true }
       let content = state.content(of: item)
       self.detach(content, from: item, &state)
       self.adopt(found, for: item, &state)

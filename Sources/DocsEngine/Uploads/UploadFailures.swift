@@ -122,6 +122,8 @@ extension Volume {
       return try lostSource(work, item, error)
     }
     if there.kind == work.record.kind, there.version != work.remoteVersion {
+      // Moved and written here, and changed there.
+      if there.kind == .file, locked({ _ in item.record.isDirty }) { return keepBoth(item, there, work) }
       remote.look(at: [ChangeHint(folder: source.parent, name: source.last)])
       uploader.retry(item, in: 1)
       return false

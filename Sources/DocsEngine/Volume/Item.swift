@@ -83,8 +83,10 @@ final class Folder {
     children[name] = id
     ordered = nil
   }
-  func remove(_ name: ItemName) {
-    children[name] = nil
+  /// Takes the item's name out, unless it leads to another item.
+  func remove(_ item: Item) {
+    guard children[item.record.place.name] == item.id else { return }
+    children[item.record.place.name] = nil
     ordered = nil
   }
 }

@@ -112,7 +112,7 @@ extension Volume {
   /// is not about to get, leaves no trace.
   func remove(_ item: Item, from folder: Folder, _ state: inout VolumeState) {
     showAnew(item, at: item.record.place, state)
-    folder.remove(item.record.place.name)
+    folder.remove(item)
     item.record.flags.insert(.deleted)
     item.record.changed = .now()
     item.record.flags.remove(.pinned)
@@ -204,7 +204,7 @@ extension Volume {
   /// Moves an item to another place here, and journals that it should follow at the container.
   func move(_ item: Item, _ from: Folder, _ place: Place, _ to: Folder, _ state: inout VolumeState) {
     showAnew(item, at: item.record.place, state)
-    from.remove(item.record.place.name)
+    from.remove(item)
     item.record.place = place
     item.record.changed = .now()
     to.insert(place.name, item.id)

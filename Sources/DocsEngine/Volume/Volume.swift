@@ -145,10 +145,16 @@ package final class Volume: Sendable {
   }
 
   private func loadItem(_ id: ItemID) throws(Errno) {
-    guard let record = try catalog.record(id) else { throw .ESTALE }
-    try locked { state throws(Errno) in
-      if state.leaving.contains(id) { throw .ESTALE }
-      if state.items[id] == nil { state.items[id] = Item(record) }
+    while true {
+      let unloads = locked { $0.unloads }
+      guard let record = try catalog.record(id) else { throw .ESTALE }
+      let isLoaded = try locked { state throws(Errno) in
+        guard state.unloads == unloads else { return false }
+        guard !state.leaving.contains(id) else { throw .ESTALE }
+        if state.items[id] == nil { state.items[id] = Item(record) }
+        return true
+      }
+      if isLoaded { return }
     }
   }
 

@@ -39,8 +39,10 @@ struct VolumeState {
   /// Folders that the container is being asked for.
   var listing: Set<ItemID> = []
   var tick: UInt64 = 0
-  /// Counts folders that have left memory: what was read from the catalog before is then read again.
+  /// Counts when items have left memory or the catalog: what was read from the catalog before is then read again.
   var unloads: UInt64 = 0
+  /// Discarded items whose rows are still in the catalog.
+  var leaving: Set<ItemID> = []
 
   // The next commit.
   var changed: [Item] = []

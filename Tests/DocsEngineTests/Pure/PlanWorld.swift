@@ -42,7 +42,7 @@ final class PlanWorld {
   }
 
   func delete(_ item: Item) {
-    state.items[item.record.place.folder]?.folder?.remove(item.record.place.name)
+    state.items[item.record.place.folder]?.folder?.remove(item)
     item.record.flags.insert(.deleted)
     state.setDirty(item, false)
     state.setPending(item, true)
@@ -52,7 +52,7 @@ final class PlanWorld {
   func move(_ item: Item, to name: String, in folder: Item? = nil) {
     let parent = folder ?? root
     let old = state.items[item.record.place.folder]?.folder
-    if old?.children[item.record.place.name] == item.id { old?.remove(item.record.place.name) }
+    old?.remove(item)
     if let id = parent.folder?.children[SampleItems.name(name)], let target = state.items[id] {
       delete(target)
     }
