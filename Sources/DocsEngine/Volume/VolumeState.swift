@@ -39,16 +39,19 @@ struct VolumeState {
   /// Folders that the container is being asked for.
   var listing: Set<ItemID> = []
   var tick: UInt64 = 0
-  /// Counts when items have left memory or the catalog: what was read from the catalog before is then read again.
+  /// Counts when folders have left memory: what was read from the catalog before is then read again.
   var unloads: UInt64 = 0
-  /// Discarded items whose rows are still in the catalog.
+  /// Discarded items whose rows are still in the catalog, or were when a read that is under way began: what is read
+  /// of them is passed over.
   var leaving: Set<ItemID> = []
+  /// Those of them whose rows are gone.
+  var left: Set<ItemID> = []
+  /// Reads of the catalog that are under way.
+  var loads = 0
 
   // The next commit.
   var changed: [Item] = []
   var removed: [ItemID] = []
-  /// Those whose rows are still there, though not for long: what is read of them is passed over.
-  var leaving: Set<ItemID> = []
   var waiters: [@Sendable (Errno?) -> Void] = []
   var afterCommit: [@Sendable () -> Void] = []
   var isCommitting = false
@@ -124,6 +127,21 @@ struct VolumeState {
 
   /// Items in memory that might leave it.
   var freeItems: Int { items.count - pending.count }
+
+  // MARK: Loading
+
+  mutating func endLoad() {
+    loads -= 1
+    forgetLeft([])
+  }
+
+  /// The rows of these are gone; they are remembered as long as somebody may have read them before.
+  mutating func forgetLeft(_ ids: [ItemID]) {
+    left.formUnion(ids)
+    guard loads == 0, !left.isEmpty else { return }
+    leaving.subtract(left)
+    left = []
+  }
 
   // MARK: Making
 
