@@ -59,10 +59,18 @@ package final class Volume: Sendable {
   /// Ends the background's work and makes everything durable. At most about `timeout` seconds.
   package func stop(timeout: Double) {
     state.withLock { $0.isStopping = true }
-    remote.stop()
-    uploader.stop()
-    materializer.stop(self)
-    housekeeper.stop()
+    let ended = Guarded(false)
+    // On a thread of its own: a container that hangs in the kernel must not keep the local state from being finished.
+    WorkerThreads().spawn("docsfs-stop") {
+      self.remote.stop()
+      self.uploader.stop()
+      self.materializer.stop(self)
+      self.housekeeper.stop()
+      ended.signal { $0 = true }
+    }
+    if !ended.wait(until: Clock.now() + UInt64(timeout * 1e9), { $0 }) {
+      Log.error("\(container.url) does not end what it was asked for; left to itself")
+    }
     kernel.withLock { $0 = nil }
     settleDirtySizes()
     flush()
