@@ -187,16 +187,21 @@ extension Volume {
 
   // MARK: Memory
 
-  /// Lets folders that were not used for long leave memory when there are too many items in it.
+  /// So many folder uses back, a folder stays in memory whatever the limit: an operation that has just had it
+  /// loaded must find it there, or it would begin again for ever.
+  private static let recentUses: UInt64 = 32
+
+  /// Lets folders that were not used for long leave memory when there are too many items in it. Items that are to be
+  /// uploaded cannot leave, and do not count.
   func shrink() {
     let limit = configuration.itemsInMemory
     locked { state in
-      guard state.items.count > limit + limit / 8 else { return }
+      guard state.freeItems > limit + limit / 8 else { return }
       state.unloads += 1
       let folders = state.items.values.filter { $0.folder?.isLoaded == true }
         .sorted { ($0.folder?.lastUse ?? 0) < ($1.folder?.lastUse ?? 0) }
-      for item in folders where state.items.count > limit { unload(item, &state) }
-      guard state.items.count > limit else { return }
+      for item in folders where state.freeItems > limit { unload(item, &state) }
+      guard state.freeItems > limit else { return }
       // Items that came one by one.
       for item in Array(state.items.values) where !item.isBusy && item.id != .root {
         if state.items[item.record.place.folder]?.folder?.isLoaded != true { state.items[item.id] = nil }
@@ -207,6 +212,7 @@ extension Volume {
   /// A folder leaves memory with its entries, if none of them is in use.
   private func unload(_ item: Item, _ state: inout VolumeState) {
     guard let folder = item.folder, folder.opens == 0, !folder.isListing,
+      folder.lastUse + Self.recentUses < state.tick,
       item.id != .root || folder.children.count > 1000
     else { return }
     let children = folder.children.values.compactMap { state.items[$0] }

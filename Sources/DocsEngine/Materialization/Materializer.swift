@@ -108,11 +108,11 @@ final class Materializer: Sendable {
         return state.nextRun
       }
       let failure = fetch(job, call, volume)
+      finish(job, failure, volume)
       state.signal { state in
         state.running[run] = nil
         if job.isStream { state.streaming -= 1 }
       }
-      finish(job, failure, volume)
     }
   }
 

@@ -136,6 +136,7 @@ extension Volume {
   func removedElsewhere(_ item: Item, _ state: inout VolumeState) {
     let before = item.record.remote
     if item.record.kind == .folder {
+      if let before, let path = try? state.remotePath(before.place) { remote.forgetPaths(under: path) }
       // With all that was in it there, wherever that is here; what was moved into it here is elsewhere there.
       let children = item.folder.map { Array($0.children.values) } ?? []
       let left = state.vacating[item.id].map { Array($0.values) } ?? []

@@ -13,6 +13,9 @@ final class RemoteWatcher: Sendable {
     var wanted: [ItemID] = []
     var hints: Set<ChangeHint> = []
     var hintsSince: UInt64 = 0
+    /// Places whose item is just being uploaded; not before this time.
+    var later: Set<ChangeHint> = []
+    var laterAt: UInt64 = 0
     /// What was not found where it should be, until nothing more of the kind comes for a moment: many small looks
     /// must not pass for less than they are together.
     var missing: Set<ItemID> = []
@@ -26,7 +29,7 @@ final class RemoteWatcher: Sendable {
     var calls: [UInt64: CallContext] = [:]
     var nextCall: UInt64 = 0
     var watched: Set<ContainerPath> = []
-    /// Folders that were followed, and are at other paths now: to be followed there.
+    /// Folders that are to be followed at these paths, and are not yet.
     var moved: Set<ContainerPath> = []
     var polls: UInt64 = 0
     var isStopped = false
@@ -71,6 +74,15 @@ final class RemoteWatcher: Sendable {
     state.signal { state in
       if state.hints.isEmpty { state.hintsSince = Clock.now() }
       state.hints.formUnion(hints)
+    }
+  }
+
+  /// These places are looked at again when the uploads that are under way there may have ended.
+  func lookLater(at hints: [ChangeHint]) {
+    guard !hints.isEmpty else { return }
+    state.withLock { state in
+      if state.later.isEmpty { state.laterAt = Clock.now() + 500_000_000 }
+      state.later.formUnion(hints)
     }
   }
 
@@ -129,16 +141,24 @@ final class RemoteWatcher: Sendable {
   /// The feed tells of this folder from now on, where it can.
   func follow(_ path: ContainerPath) {
     guard let feed = feed.withLock({ $0 }) else { return }
-    let isNew = state.withLock { !$0.watched.contains(path) }
-    guard isNew, feed.watch(path) else { return }
-    state.withLock { state in
+    // Also one that is followed: another folder may have taken its place. Noted first, for it may move meanwhile.
+    state.withLock { state in if !state.watched.contains(path) { state.moved.insert(path) } }
+    guard feed.watch(path) else { return }
+    let hasMoved = state.withLock { state in
+      guard state.moved.remove(path) != nil || state.watched.contains(path) else { return true }
       state.watched.insert(path)
-      state.moved.remove(path)
+      return false
     }
+    if hasMoved { feed.unwatch(path) }
   }
 
   func unfollow(_ path: ContainerPath) {
-    let known = state.withLock { $0.watched.remove(path) != nil }
+    let known = state.withLock { state in
+      guard state.watched.remove(path) != nil else { return false }
+      // Perhaps it has only moved; that will be known when it is seen elsewhere.
+      state.moved.insert(path)
+      return true
+    }
     if known { feed.withLock { $0 }?.unwatch(path) }
   }
 
@@ -192,6 +212,11 @@ final class RemoteWatcher: Sendable {
       if !connected {
         guard now >= state.nextProbe else { return nil }
         return .probe(nil)
+      }
+      if !state.later.isEmpty, now >= state.laterAt {
+        if state.hints.isEmpty { state.hintsSince = now }
+        state.hints.formUnion(state.later)
+        state.later = []
       }
       // Changes come in bursts: a twentieth of a second gathers one.
       if !state.hints.isEmpty, now > state.hintsSince + 50_000_000 {

@@ -38,7 +38,7 @@ extension Volume {
     remote.miss(findings.missing)
     commit { _ in }
     shrink()
-    if !findings.again.isEmpty { remote.look(at: findings.again) }
+    remote.lookLater(at: findings.again)
   }
 
   /// The listed folder that is at `path` at the container; nil when nobody has looked into it yet.
@@ -104,14 +104,17 @@ extension Volume {
     var seen: [ItemName: RemoteItem?] = [:]
     for found in listing { seen[found.name] = .some(found) }
     // Complete: what we know to be there and is not in it is gone.
-    let known = locked { state -> [ItemName] in
-      guard let children = state.items[folder]?.folder?.children else { return [] }
-      let here = children.values.compactMap { id -> ItemName? in
-        guard let place = state.items[id]?.record.remote?.place, place.folder == folder else { return nil }
-        return place.name
+    let known = performNow { state throws(Need) -> [ItemName] in
+      let dir = try state.item(folder)
+      guard let loaded = dir.folder, !dir.isGone else { return [] }
+      guard loaded.isLoaded else { throw .children(folder) }
+      var names = state.vacating[folder].map { Array($0.keys) } ?? []
+      for id in loaded.children.values {
+        if let place = try state.item(id).record.remote?.place, place.folder == folder { names.append(place.name) }
       }
-      return here + (state.vacating[folder].map { Array($0.keys) } ?? [])
+      return names
     }
+    guard case .success(let known) = known else { return }
     for name in known where seen[name] == nil { seen[name] = .some(nil) }
     take(seen, in: folder, path, since: since, &findings)
   }
@@ -162,8 +165,9 @@ extension Volume {
     findings.again += again
     let replaced = Set(new.map(\.name))
     // A file where a folder was: the old one goes first, so that the new one has room.
-    let displaced = missing.filter { id in
-      locked { state in state.items[id]?.record.remote.map { replaced.contains($0.place.name) } ?? false }
+    let displaced = missing.filter { missing in
+      let name = performNow { state throws(Need) in try state.item(missing).record.remote?.place.name }
+      return (try? name.get()).flatMap { $0 }.map { replaced.contains($0) } ?? false
     }
     if !displaced.isEmpty { removeMissing(displaced) }
     findings.missing += missing.filter { !displaced.contains($0) }
@@ -182,7 +186,8 @@ extension Volume {
       if dir.isDeleted {
         self.bringBack(dir, &state)
       }
-      if let moved, let item = state.items[moved] {
+      if let moved {
+        let item = try state.item(moved)
         try self.movedElsewhere(item, to: place, as: found, &state)
         return nil
       }
@@ -282,12 +287,15 @@ extension Volume {
     }
     for id in ids {
       _ = performNow { state throws(Need) in
-        guard let item = state.items[id], !item.isGone, !item.isUploading, item.record.remote != nil else { return }
+        // It may have left memory since it was looked at.
+        let item = try state.item(id)
+        guard !item.isGone, !item.isUploading, item.record.remote != nil else { return }
         try self.requireSubtree(item, state)
         if item.id != .root { _ = try state.item(item.record.place.folder) }
         self.removedElsewhere(item, &state)
       }
     }
+    commitSoon()
   }
 
   private func containerIsOurs() -> Bool {
@@ -306,33 +314,45 @@ extension Volume {
   private func stillMissing(_ ids: [ItemID]) -> [ItemID] {
     let all = Set(ids)
     return ids.filter { id in
-      let path = performNow { state throws(Need) -> ContainerPath? in
-        let item = try state.item(id)
-        guard let remote = item.record.remote, !item.isUploading, !item.isGone else { return nil }
-        // Its path is just changing; the upload's end is looked at again.
-        if state.movingFolder(remote.place.folder) != nil { return nil }
-        var folder = remote.place.folder
-        while folder != .root {
-          if all.contains(folder) { return nil }
-          guard let above = try state.item(folder).record.remote?.place.folder else { return nil }
-          folder = above
-        }
-        return try state.remotePath(remote.place)
-      }
-      guard case .success(let path?) = path else { return false }
+      guard
+        case .success(.at(let path, let kind)) = performNow({ state throws(Need) in try self.missing(id, all, state) })
+      else { return false }
       do throws(ContainerError) {
-        guard let found = try containerItem(at: path) else { return true }
-        return locked { state in state.items[id].map { $0.record.kind != found.kind } ?? false }
+        return try containerItem(at: path)?.kind != kind
       } catch {
         return false
       }
     }
   }
 
+  private enum Missing {
+    case not
+    case at(ContainerPath, ItemKind)
+  }
+
+  /// Where to look for it again; it is looked for later when an upload of ours is just changing that.
+  private func missing(_ id: ItemID, _ all: Set<ItemID>, _ state: VolumeState) throws(Need) -> Missing {
+    let item = try state.item(id)
+    guard let place = item.record.remote?.place, !item.isGone else { return .not }
+    var folder = place.folder
+    while folder != .root {
+      if all.contains(folder) { return .not }
+      guard let above = try state.item(folder).record.remote?.place.folder else { return .not }
+      folder = above
+    }
+    if item.isUploading || state.movingFolder(place.folder) != nil {
+      remote.miss([id])
+      return .not
+    }
+    return .at(try state.remotePath(place), item.record.kind)
+  }
+
   /// All that is below a folder is in memory.
   private func requireSubtree(_ item: Item, _ state: VolumeState) throws(Need) {
     guard let folder = item.folder else { return }
     guard folder.isLoaded else { throw .children(item.id) }
+    // It stays until the rest has come as well.
+    folder.lastUse = state.tick
     for id in folder.children.values { try requireSubtree(try state.item(id), state) }
   }
 

@@ -24,9 +24,14 @@ final class Digest {
 final class ContentSnapshot: UploadSource {
   let size: Int64
   private let file: ContentFile?
+  private let progress: @Sendable () -> Void
   private let stillCurrent: @Sendable () -> Bool
 
-  private init(_ file: ContentFile?, size: Int64, _ stillCurrent: @escaping @Sendable () -> Bool) {
+  private init(
+    _ file: ContentFile?, size: Int64, _ progress: @escaping @Sendable () -> Void,
+    _ stillCurrent: @escaping @Sendable () -> Bool
+  ) {
+    self.progress = progress
     self.file = file
     self.size = size
     self.stillCurrent = stillCurrent
@@ -34,20 +39,34 @@ final class ContentSnapshot: UploadSource {
 
   /// `copies`: from a copy of its own, a reflink where the disk can.
   static func take(
-    _ content: Content, _ store: ContentStore, copies: Bool, _ stillCurrent: @escaping @Sendable () -> Bool
+    _ content: Content, _ store: ContentStore, copies: Bool, _ progress: @escaping @Sendable () -> Void,
+    _ stillCurrent: @escaping @Sendable () -> Bool
   ) throws(ContainerError) -> ContentSnapshot {
-    let number = content.local.withLock { $0.number }
-    guard number != 0 else { return ContentSnapshot(nil, size: 0, stillCurrent) }
+    let (number, expected) = content.local.withLock { ($0.number, $0.size) }
+    guard number != 0 else { return ContentSnapshot(nil, size: 0, progress, stillCurrent) }
+    let file: ContentFile
+    let size: Int64
     do throws(Errno) {
-      var file = try store.open(number, create: false)
-      if copies { file = try copy(file, store) }
-      var info = stat()
-      guard fstat(file.fd, &info) == 0 else { throw Errno.current }
-      return ContentSnapshot(file, size: Int64(info.st_size), stillCurrent)
+      (file, size) = try open(number, store, copies: copies)
     } catch {
-      if error == .ENOENT { return ContentSnapshot(nil, size: 0, stillCurrent) }
+      if error == .ENOENT, expected == 0 { return ContentSnapshot(nil, size: 0, progress, stillCurrent) }
       throw ContainerError(.system(error), "content file \(number): \(error)")
     }
+    // What somebody did to the content file behind our back must not become the container's only version.
+    guard size == expected || copies || !stillCurrent() else {
+      throw ContainerError(.system(.EIO), "content file \(number) has \(size) bytes instead of \(expected)")
+    }
+    return ContentSnapshot(file, size: size, progress, stillCurrent)
+  }
+
+  private static func open(
+    _ number: Int64, _ store: ContentStore, copies: Bool
+  ) throws(Errno) -> (ContentFile, Int64) {
+    var file = try store.open(number, create: false)
+    if copies { file = try copy(file, store) }
+    var info = stat()
+    guard fstat(file.fd, &info) == 0 else { throw Errno.current }
+    return (file, Int64(info.st_size))
   }
 
   private static func copy(_ file: ContentFile, _ store: ContentStore) throws(Errno) -> ContentFile {
@@ -67,6 +86,7 @@ final class ContentSnapshot: UploadSource {
   func isStillCurrent() -> Bool { stillCurrent() }
 
   func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int {
+    progress()
     guard let file else { return 0 }
     let n = pread(file.fd, buffer.baseAddress, min(buffer.count, Int(max(0, size - offset))), off_t(offset))
     guard n >= 0 else { throw ContainerError(.system(.current), "a content file cannot be read: \(Errno.current)") }

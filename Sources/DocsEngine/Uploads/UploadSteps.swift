@@ -78,7 +78,7 @@ extension Volume {
     if step == .recallJob, let job = record.job { place = job.place }
     let path = try state.remotePath(place)
     item.isUploading = true
-    state.running.insert(item.id)
+    state.running[item.id] = place
     return UploadWork(
       step: step, source: source, path: path, place: place, record: record,
       content: record.kind == .file && !item.isDeleted ? state.content(of: item) : nil, revision: item.revision,
@@ -89,6 +89,11 @@ extension Volume {
   private func conflictingUpload(_ item: Item, _ step: UploadStep, _ state: VolumeState) -> ItemID? {
     if let moving = state.movingFolder(item.record.place.folder) { return moving }
     if let remote = item.record.remote, let moving = state.movingFolder(remote.place.folder) { return moving }
+    switch step {
+    case .put, .makeFolder, .makeSymlink, .rename:
+      if let other = state.uploadTo(item.record.place, besides: item.id) { return other }
+    default: break
+    }
     guard item.record.kind == .folder else { return nil }
     switch step {
     case .rename, .park, .remove: return state.uploadBelow(item.id)
@@ -129,7 +134,7 @@ extension Volume {
     let goesOn = failure.map { uploadFailed(work, item, $0) } ?? true
     locked { state in
       item.isUploading = false
-      state.running.remove(item.id)
+      state.running[item.id] = nil
       state.touch([work.place] + (work.record.remote.map { [$0.place] } ?? []))
     }
     uploader.wakeParked(behind: item.id)
@@ -205,11 +210,13 @@ extension Volume {
     let isOverdue = locked { _ in
       item.dirtySince != 0 && Clock.now() > item.dirtySince &+ UInt64(configuration.uploadBound * 1e9)
     }
-    let snapshot = try ContentSnapshot.take(content, store, copies: isOverdue) {
+    // As long as bytes go out there is progress.
+    let snapshot = try ContentSnapshot.take(
+      content, store, copies: isOverdue, { call.extend(self.configuration.timeo) }
+    ) {
       // A file that is never quiet is uploaded all the same, from a copy.
       isOverdue || self.locked { _ in item.revision == work.revision && content.writesInFlight == 0 }
     }
-    call.extend(configuration.timeo + Double(snapshot.size) / 1e6)
     let digest = try snapshot.digest(call)
     try noteJob(item, work.place, digest: digest, size: snapshot.size)
     let published = try container.put(
@@ -295,7 +302,8 @@ extension Volume {
   /// Whether the local bytes are those of the job, so that nothing is left to send.
   private func wasSent(_ work: UploadWork, _ job: UploadJob, _ call: CallContext) throws(ContainerError) -> Bool {
     guard let content = work.content, work.record.isDirty, !job.digest.isEmpty else { return false }
-    let snapshot = try ContentSnapshot.take(content, store, copies: false) { true }
+    let progress: @Sendable () -> Void = { call.extend(self.configuration.timeo) }
+    let snapshot = try ContentSnapshot.take(content, store, copies: false, progress) { true }
     guard snapshot.size == job.size else { return false }
     return try snapshot.digest(call) == job.digest
   }
@@ -318,7 +326,6 @@ extension Volume {
         return found.version == remote.version
       }
       guard found.size == job.size else { return false }
-      call.extend(configuration.timeo + Double(found.size) / 1e6)
       return try remoteDigest(found, path, call) == job.digest
     }
   }
@@ -328,7 +335,10 @@ extension Volume {
   ) throws(ContainerError) -> [UInt8] {
     let hash = Digest()
     if found.size > 0 {
-      try container.read(path, version: found.version, range: 0..<found.size, call) { hash.update($0) }
+      try container.read(path, version: found.version, range: 0..<found.size, call) {
+        call.extend(self.configuration.timeo)
+        hash.update($0)
+      }
     }
     return hash.finish()
   }

@@ -12,6 +12,8 @@ final class Item: @unchecked Sendable {
 
   /// The record has changed since the last commit.
   var isQueued = false
+  /// Its record is just being committed: until that is done, the catalog has an older one.
+  var isBeingCommitted = false
   /// The row is gone (or will be with the next commit); the object stays while the kernel or a handle knows it.
   var isGone = false
   /// Counts local edits of content, and of mode, times and xattrs.
@@ -44,7 +46,8 @@ final class Item: @unchecked Sendable {
 
   /// Whether something holds it in memory.
   var isBusy: Bool {
-    isQueued || isUploading || record.pending != nil || node.rawValue != id.rawValue || folder?.isLoaded == true
+    isQueued || isBeingCommitted || isUploading || record.pending != nil || node.rawValue != id.rawValue
+      || folder?.isLoaded == true
       || folder?.isListing == true || folder.map { $0.opens > 0 } == true
       || content.map { $0.opens > 0 || !$0.isIdle } == true
   }

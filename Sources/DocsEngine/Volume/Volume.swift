@@ -214,11 +214,12 @@ package final class Volume: Sendable {
         errno = catalog.commit(batch.changes)
       }
       locked { state in
+        for item in batch.items { item.isBeingCommitted = false }
         if errno != nil { return self.putBack(batch, &state) }
         for item in batch.dirty { item.dirtyIsRecorded = true }
-        guard !batch.changes.removed.isEmpty else { return }
+        // What was read while these rows were still there is read again.
+        if !batch.changes.removed.isEmpty { state.unloads += 1 }
         state.leaving.subtract(batch.changes.removed)
-        state.unloads += 1
       }
       for waiter in batch.waiters { waiter(errno) }
       if errno == nil {
@@ -254,6 +255,7 @@ package final class Volume: Sendable {
     changes.records.reserveCapacity(state.changed.count)
     for item in state.changed {
       item.isQueued = false
+      item.isBeingCommitted = true
       if !item.isGone { changes.records.append(item.record) }
     }
     changes.removed = state.removed

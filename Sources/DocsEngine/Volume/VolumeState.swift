@@ -41,12 +41,12 @@ struct VolumeState {
   var tick: UInt64 = 0
   /// Counts when items have left memory or the catalog: what was read from the catalog before is then read again.
   var unloads: UInt64 = 0
-  /// Discarded items whose rows are still in the catalog.
-  var leaving: Set<ItemID> = []
 
   // The next commit.
   var changed: [Item] = []
   var removed: [ItemID] = []
+  /// Those whose rows are still there, though not for long: what is read of them is passed over.
+  var leaving: Set<ItemID> = []
   var waiters: [@Sendable (Errno?) -> Void] = []
   var afterCommit: [@Sendable () -> Void] = []
   var isCommitting = false
@@ -60,7 +60,8 @@ struct VolumeState {
   var looks = 0
   /// Where jobs of the last process may have ended.
   var recalling: [Place: ItemID] = [:]
-  var running: Set<ItemID> = []
+  /// The uploads that are running, and the places that they change.
+  var running: [ItemID: Place] = [:]
 
   var link = LinkState.connected
   var epoch = 0
@@ -118,6 +119,9 @@ struct VolumeState {
     guard let id = folder.children[name] else { return try stubbedChild(folder, name) }
     return try item(id)
   }
+
+  /// Items in memory that might leave it.
+  var freeItems: Int { items.count - pending.count }
 
   // MARK: Making
 
@@ -271,9 +275,15 @@ struct VolumeState {
     return nil
   }
 
+  /// An upload to the same place that is running, or that the last process may have finished.
+  func uploadTo(_ place: Place, besides item: ItemID) -> ItemID? {
+    if isRecalling(place), let id = recalling[place], id != item { return id }
+    return running.first { $0.key != item && $0.value == place }?.key
+  }
+
   /// An upload that is running below `folder` at the container, or into it.
   func uploadBelow(_ folder: ItemID) -> ItemID? {
-    running.first { id in
+    running.keys.first { id in
       guard let record = items[id]?.record else { return false }
       return isBelow(record.place.folder, folder) || record.remote.map { isBelow($0.place.folder, folder) } ?? false
     }

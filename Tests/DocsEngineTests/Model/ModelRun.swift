@@ -29,6 +29,8 @@ final class ModelRun {
     bench = try VolumeBench { configuration in
       configuration.itemsInMemory = 40
       configuration.uploadBound = 0.5
+      // What the feed misses, a poll finds.
+      configuration.poll = 5
     }
     for half in ["a", "b"] {
       try model.make(.folder, [half])

@@ -122,6 +122,23 @@ final class UploadTests: XCTestCase {
     XCTAssertEqual(try bench.driver.list(), ["doc"])
   }
 
+  /// The first file of the name is just going up when it is deleted and made anew.
+  func testANewFileWaitsForTheLastOneOfItsName() throws {
+    let bench = try VolumeBench()
+    bench.gate.hold(.put, .after)
+    try bench.driver.write("doc", "one")
+    XCTAssert(bench.gate.waitUntilHeld())
+    try bench.driver.unlink("doc")
+    try bench.driver.write("doc", "two")
+    // Time for the second one to go wrong.
+    usleep(300_000)
+    bench.gate.open()
+    bench.idle()
+    XCTAssertEqual(try bench.driver.list(), ["doc"])
+    XCTAssertEqual(try bench.names(), ["doc"])
+    XCTAssertEqual(try bench.text("doc"), "two")
+  }
+
   // MARK: Failures
 
   func testAFailedUploadIsTriedAgain() throws {

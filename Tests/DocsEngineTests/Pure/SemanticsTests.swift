@@ -1,0 +1,47 @@
+import Foundation
+import XCTest
+
+/// A promise without a test is none: docs/SEMANTICS.md names one for each, and they exist.
+final class SemanticsTests: XCTestCase {
+  private static let package = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+    .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+  private func matches(_ pattern: String, _ text: String) throws -> [[String]] {
+    let expression = try NSRegularExpression(pattern: pattern)
+    let whole = NSRange(text.startIndex..., in: text)
+    return expression.matches(in: text, range: whole).map { match in
+      (0..<match.numberOfRanges).compactMap { Range(match.range(at: $0), in: text).map { String(text[$0]) } }
+    }
+  }
+
+  /// `Class.testName` of all tests; a class and its extensions may lie in several files.
+  private func allTests() throws -> Set<String> {
+    var found: Set<String> = []
+    let folder = Self.package.appendingPathComponent("Tests")
+    let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)
+    while let file = files?.nextObject() as? URL {
+      guard file.pathExtension == "swift" else { continue }
+      var current = ""
+      for line in try String(contentsOf: file, encoding: .utf8).split(separator: "\n") {
+        let text = String(line)
+        if let name = try matches(#"(?:class|extension) (\w+)"#, text).first?[1] { current = name }
+        if let name = try matches(#"func (test\w+)\("#, text).first?[1] { found.insert("\(current).\(name)") }
+      }
+    }
+    return found
+  }
+
+  func testEveryPromiseNamesTestsThatExist() throws {
+    let text = try String(contentsOf: Self.package.appendingPathComponent("docs/SEMANTICS.md"), encoding: .utf8)
+    let tests = try allTests()
+    var promises = 0
+    for promise in text.components(separatedBy: "\n- ").dropFirst() {
+      let own = promise.components(separatedBy: "\n\n")[0]
+      let names = try matches(#"`(\w+\.test\w+)`"#, own).map { $0[1] }
+      XCTAssertFalse(names.isEmpty, "no test holds: \(own)")
+      for name in names { XCTAssert(tests.contains(name), "there is no \(name)") }
+      promises += 1
+    }
+    XCTAssertGreaterThan(promises, 30)
+  }
+}
