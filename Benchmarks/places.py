@@ -39,6 +39,9 @@ class Place:
     def backing(self):
         return os.path.join(self.home, "backing")
 
+    def settle(self):
+        """Nothing of the workload before is still under way in the background."""
+
     def command(self):
         return None
 
@@ -107,6 +110,9 @@ class Docsfs(Place):
 
     def run(self, *words):
         subprocess.run([self.binary, *words], check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+
+    def settle(self):
+        self.run("sync", self.folder, "--timeout", "300")
 
     def memory(self):
         """Resident bytes of the daemon: now, and at its peak."""

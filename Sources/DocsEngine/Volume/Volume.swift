@@ -145,6 +145,8 @@ package final class Volume: Sendable {
   }
 
   private func loadItem(_ id: ItemID) throws(Errno) {
+    locked { $0.loads += 1 }
+    defer { locked { $0.endLoad() } }
     while true {
       let unloads = locked { $0.unloads }
       guard let record = try catalog.record(id) else { throw .ESTALE }
@@ -159,6 +161,8 @@ package final class Volume: Sendable {
   }
 
   private func loadChildren(_ id: ItemID) throws(Errno) {
+    locked { $0.loads += 1 }
+    defer { locked { $0.endLoad() } }
     while true {
       let unloads = locked { $0.unloads }
       let records = try catalog.children(id)
@@ -217,9 +221,7 @@ package final class Volume: Sendable {
         for item in batch.items { item.isBeingCommitted = false }
         if errno != nil { return self.putBack(batch, &state) }
         for item in batch.dirty { item.dirtyIsRecorded = true }
-        // What was read while these rows were still there is read again.
-        if !batch.changes.removed.isEmpty { state.unloads += 1 }
-        state.leaving.subtract(batch.changes.removed)
+        state.forgetLeft(batch.changes.removed)
       }
       for waiter in batch.waiters { waiter(errno) }
       if errno == nil {

@@ -39,14 +39,19 @@ struct VolumeState {
   /// Folders that the container is being asked for.
   var listing: Set<ItemID> = []
   var tick: UInt64 = 0
-  /// Counts when items have left memory or the catalog: what was read from the catalog before is then read again.
+  /// Counts when folders have left memory: what was read from the catalog before is then read again.
   var unloads: UInt64 = 0
+  /// Discarded items whose rows are still in the catalog, or were when a read that is under way began: what is read
+  /// of them is passed over.
+  var leaving: Set<ItemID> = []
+  /// Those of them whose rows are gone.
+  var left: Set<ItemID> = []
+  /// Reads of the catalog that are under way.
+  var loads = 0
 
   // The next commit.
   var changed: [Item] = []
   var removed: [ItemID] = []
-  /// Those whose rows are still there, though not for long: what is read of them is passed over.
-  var leaving: Set<ItemID> = []
   var waiters: [@Sendable (Errno?) -> Void] = []
   var afterCommit: [@Sendable () -> Void] = []
   var isCommitting = false
@@ -122,6 +127,21 @@ struct VolumeState {
 
   /// Items in memory that might leave it.
   var freeItems: Int { items.count - pending.count }
+
+  // MARK: Loading
+
+  mutating func endLoad() {
+    loads -= 1
+    forgetLeft([])
+  }
+
+  /// The rows of these are gone; they are remembered as long as somebody may have read them before.
+  mutating func forgetLeft(_ ids: [ItemID]) {
+    left.formUnion(ids)
+    guard loads == 0, !left.isEmpty else { return }
+    leaving.subtract(left)
+    left = []
+  }
 
   // MARK: Making
 
@@ -258,57 +278,6 @@ struct VolumeState {
     if !item.isGone, let remote = item.record.remote, item.isDeleted || remote.place != item.record.place {
       vacating[remote.place.folder, default: [:]][remote.place.name] = item.id
     }
-  }
-
-  // MARK: Folders on the move
-
-  /// The folder, at or above `folder` at the container, that an upload is just moving: paths through it are about
-  /// to be wrong.
-  func movingFolder(_ folder: ItemID) -> ItemID? {
-    var id = folder
-    for _ in 0..<4096 where id != .root {
-      guard let item = items[id] else { return nil }
-      if item.isUploading { return id }
-      guard let above = item.record.remote?.place.folder else { return nil }
-      id = above
-    }
-    return nil
-  }
-
-  /// An upload to the same place that is running, or that the last process may have finished.
-  func uploadTo(_ place: Place, besides item: ItemID) -> ItemID? {
-    if isRecalling(place), let id = recalling[place], id != item { return id }
-    return running.first { $0.key != item && $0.value == place }?.key
-  }
-
-  /// An upload that is running below `folder` at the container, or into it.
-  func uploadBelow(_ folder: ItemID) -> ItemID? {
-    running.keys.first { id in
-      guard let record = items[id]?.record else { return false }
-      return isBelow(record.place.folder, folder) || record.remote.map { isBelow($0.place.folder, folder) } ?? false
-    }
-  }
-
-  /// Whether `start` is `folder` or below it at the container.
-  func isBelow(_ start: ItemID, _ folder: ItemID) -> Bool {
-    var id = start
-    for _ in 0..<4096 where id != .root {
-      if id == folder { return true }
-      guard let above = items[id]?.record.remote?.place.folder else { return false }
-      id = above
-    }
-    return false
-  }
-
-  /// Whether `folder` is `item` or below it here.
-  func isInside(_ folder: Item, _ item: Item) throws(Need) -> Bool {
-    guard item.record.kind == .folder else { return false }
-    var current = folder
-    while current !== item {
-      guard current.id != .root, !current.isGone else { return false }
-      current = try self.item(current.record.place.folder)
-    }
-    return true
   }
 
   // MARK: Looking at the container

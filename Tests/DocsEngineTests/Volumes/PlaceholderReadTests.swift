@@ -144,6 +144,7 @@ final class PlaceholderReadTests: XCTestCase {
     let handle = try bench.driver.open("film")
     defer { bench.driver.release(handle) }
     XCTAssertEqual(try bench.driver.read(handle, 0, 100), bytes(100))
+    XCTAssert(bench.fetchesEnd())
     XCTAssert(try bench.cutLink())
     XCTAssertEqual(try bench.driver.text("letter"), "dear")
     XCTAssertEqual(try bench.driver.read(handle, 0, 100), bytes(100))
