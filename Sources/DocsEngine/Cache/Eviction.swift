@@ -31,11 +31,12 @@ extension Volume {
 
   private func isPinned(_ item: Item, _ state: VolumeState) throws(Need) -> Bool {
     var current = item
-    while true {
+    for _ in 0..<VolumeState.deepest {
       if current.record.flags.contains(.pinned) { return true }
       if current.id == .root { return false }
       current = try state.item(current.record.place.folder)
     }
+    return false
   }
 
   /// Drops the local bytes. Only after `refusalToEvict` gave nil, under the same lock.

@@ -125,12 +125,28 @@ private final class Checkup {
       mended.pending = mended.pending ?? Timestamp.now().nanoseconds
       return note(record, "its folder is missing; it belongs into the root", mended)
     }
+    guard reachesRoot(record.id) else {
+      var mended = record
+      mended.place.folder = .root
+      mended.pending = mended.pending ?? Timestamp.now().nanoseconds
+      records[record.id]?.place.folder = .root
+      return note(record, "it lies within itself; it belongs into the root", mended)
+    }
     if !entries.insert(record.place).inserted {
       var mended = record
       mended.place.name = Volume.conflictName(record.place.name, isFolder: record.kind == .folder)
       mended.pending = mended.pending ?? Timestamp.now().nanoseconds
       note(record, "another item has the same name; it needs one of its own", mended)
     }
+  }
+
+  private func reachesRoot(_ id: ItemID) -> Bool {
+    var current = id
+    for _ in 0..<VolumeState.deepest where current != .root {
+      guard let above = records[current]?.place.folder else { return true }
+      current = above
+    }
+    return current == .root
   }
 
   /// What differs from the container must be in the journal.

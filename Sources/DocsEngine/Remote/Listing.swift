@@ -67,8 +67,8 @@ extension Volume {
     for waiter in expired { waiter.finish(.EIO) }
   }
 
-  /// On a lister's thread.
-  func listNow(_ id: ItemID) {
+  /// On a lister's thread. A folder that is just being moved is looked for at its next place, too.
+  func listNow(_ id: ItemID, attempt: Int = 1) {
     let path: ContainerPath
     switch performNow({ state throws(Need) in try state.remoteFolderPath(id) }) {
     case .failure(let errno): return finishListing(id, errno == .ESTALE ? .ESTALE : .EIO)
@@ -84,7 +84,11 @@ extension Volume {
     } catch {
       Log.error("listing \(path): \(error.message)")
       if error.code == .unreachable || error.code == .identityMissing { remote.doubtLink(error.message) }
-      if error.code == .notFound { remote.look(at: [ChangeHint(folder: path.parent, name: path.last)]) }
+      if error.code == .notFound, attempt < 5, !locked({ $0.isStopping }) {
+        remote.look(at: [ChangeHint(folder: path.parent)])
+        usleep(200_000)
+        return listNow(id, attempt: attempt + 1)
+      }
       return finishListing(id, error.code == .permissionDenied ? .EACCES : .EIO)
     }
     let result = performNow { state throws(Need) in try self.takeFirstListing(listing, of: id, since, &state) }
@@ -115,6 +119,7 @@ extension Volume {
     for found in listing {
       let place = Place(folder: id, name: found.name)
       if state.isRecalling(place) { continue }
+      guard !ReservedName.isParked(place) else { continue }
       guard !state.isTouched(place, since: since) else {
         doubtful.append(found.name)
         continue

@@ -178,6 +178,7 @@ extension Volume {
   private func takeNew(
     _ found: RemoteItem, at place: Place, _ path: ContainerPath, since: UInt64, _ findings: inout Findings
   ) {
+    guard !ReservedName.isParked(place) else { return }
     let moved = movedItem(found, to: place)
     let result = performNow { state throws(Need) -> ChangeHint? in
       let dir = try state.item(place.folder)

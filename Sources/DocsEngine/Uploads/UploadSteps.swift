@@ -103,8 +103,7 @@ extension Volume {
 
   /// In the root, where it is in no folder's way; with a number that no other device comes upon.
   private static func parkingPlace(_ id: ItemID) -> Place {
-    let number = String(UInt64.random(in: 0...UInt64.max), radix: 36)
-    return Place(folder: .root, name: (try? ItemName(".docsfs-swap-\(id.rawValue)-\(number)")) ?? .root)
+    ReservedName.parking(id)
   }
 
   /// Commits what is queued without waiting for it.

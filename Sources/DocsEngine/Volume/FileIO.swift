@@ -19,7 +19,27 @@ extension Volume {
         }
       }
     }
+    checkContentFile(node)
     openWhole(node, mode, caller, wait, reply)
+  }
+
+  /// What somebody has done to the content file of an uploaded item behind our back is not taken for its bytes: they
+  /// are fetched again. Looked at when nobody has it open yet.
+  private func checkContentFile(_ node: NodeID) {
+    let found = performNow { state throws(Need) -> (Content, number: Int64, size: Int64)? in
+      let (item, known) = try state.resolve(node)
+      guard item.record.kind == .file, node.stubbedItem == nil, !item.record.isDirty, !item.isDeleted else {
+        return nil
+      }
+      let content = known ?? state.content(of: item)
+      guard content.opens == 0 else { return nil }
+      return content.local.withLock { local in
+        if local.number == 0 || local.version == nil { return nil }
+        return (content, local.number, local.whole ? local.size : local.extents.ranges.last?.upperBound ?? 0)
+      }
+    }
+    guard case .success(let (content, number, size)?) = found else { return }
+    if (store.info(number)?.size ?? 0) < size { _ = recoverLostFile(content) }
   }
 
   private func openWhole(
@@ -114,7 +134,7 @@ extension Volume {
     locked { state in
       let item = content.owner
       guard !item.record.isDirty, content.forgetLostFile() else { return false }
-      Log.error("the content file of item \(item.id.rawValue) is missing; it is fetched again")
+      Log.error("the content file of item \(item.id.rawValue) is missing or too short; it is fetched again")
       if content.isCurrent {
         item.record.flags.remove(.whole)
         item.record.extents = RangeSet()

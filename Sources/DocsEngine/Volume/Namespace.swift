@@ -56,6 +56,7 @@ extension Volume {
       let (dir, folder) = try state.folder(parent)
       guard !dir.isDeleted, !dir.isGone else { throw .fail(.ENOENT) }
       guard try state.child(folder, name) == nil else { throw .fail(.EEXIST) }
+      guard !ReservedName.isReserved(Place(folder: dir.id, name: name)) else { throw .fail(.EPERM) }
       let now = Timestamp.now()
       var record = ItemRecord(
         id: state.newItemID(), place: Place(folder: dir.id, name: name), kind: kind, mode: mode & 0o7777,
@@ -160,6 +161,7 @@ extension Volume {
       let isStub = item.record.place.name != name
       guard !isStub || !flags.contains(.exchange) else { throw .fail(.EINVAL) }
       let newName = isStub ? Stub.realName(of: newName) ?? newName : newName
+      guard !ReservedName.isReserved(Place(folder: toDir.id, name: newName)) else { throw .fail(.EPERM) }
       let target = try state.child(toFolder, newName)
       try self.requireOutside(item, toDir, state)
       if flags.contains(.exchange) {

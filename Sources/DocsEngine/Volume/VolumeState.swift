@@ -339,12 +339,16 @@ struct VolumeState {
   /// Whether the item or a folder above it is pinned. Folders that are not in memory count as unpinned.
   func isPinned(_ item: Item) -> Bool {
     var current: Item? = item
-    while let here = current {
+    for _ in 0..<Self.deepest {
+      guard let here = current else { return false }
       if here.record.flags.contains(.pinned) { return true }
       current = here.id == .root ? nil : items[here.record.place.folder]
     }
     return false
   }
+
+  /// No walk up goes on for ever, should a damaged catalog hold a circle.
+  static let deepest = 65_536
 
   /// Where the item is at the container by what we know: from the folders' own places there.
   func remotePath(_ place: Place) throws(Need) -> ContainerPath {

@@ -132,7 +132,7 @@ private struct Tally {
     -> ControlReply
   {
     if done + refused == 0, !recursive, try item().kind == "folder" {
-      return .done(ExitCode.failed, "it is a folder; -r takes all that is in it (recursive=1)")
+      return .done(ExitCode.failed, "it is a folder; -r takes all that is in it")
     }
     if refused == 0 { return .done() }
     let code = done > 0 ? ExitCode.partly : ExitCode.failed

@@ -49,7 +49,8 @@ extension MountPlan {
     try checkNesting(table)
     try checkContainer()
     try state.check()
-    if !holdingLock, let holder = state.holder() {
+    // A daemon that was just killed holds it for a moment yet.
+    if !holdingLock, !state.waitUntilFree(seconds: 1), let holder = state.holder() {
       throw Failure(
         "the container \(address.text) is in use: its state directory \(state.path) is \(holder.description); "
           + "docsfs unmount \(holder.mountpoint ?? "MOUNTPOINT") ends that", ExitCode.tryAgain)
