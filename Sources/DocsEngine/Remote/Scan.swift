@@ -184,6 +184,8 @@ extension Volume {
       let dir = try state.item(place.folder)
       guard let folder = dir.folder, !dir.isGone else { return nil }
       guard folder.isLoaded else { throw .children(place.folder) }
+      // An upload may have ended since it was looked at.
+      if state.isTouched(place, since: since) { return ChangeHint(folder: path, name: place.name) }
       if dir.isDeleted {
         self.bringBack(dir, &state)
       }

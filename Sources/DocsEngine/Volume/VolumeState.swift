@@ -296,7 +296,11 @@ struct VolumeState {
     guard let id = recalling[place], let item = items[id] else { return false }
     return !item.isGone && !item.jobIsOurs && item.record.job?.place == place
   }
-  func isTouched(_ place: Place, since: UInt64) -> Bool { touched[place].map { $0 > since } ?? false }
+  /// Whether an upload of ours has changed the place since then, or is just doing so: what was seen there may be
+  /// its work, which is not recorded yet.
+  func isTouched(_ place: Place, since: UInt64) -> Bool {
+    running.values.contains(place) || touched[place].map { $0 > since } ?? false
+  }
   mutating func touch(_ places: [Place]) {
     uploadsFinished += 1
     if looks > 0 { for place in places { touched[place] = uploadsFinished } }
