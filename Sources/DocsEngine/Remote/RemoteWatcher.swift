@@ -26,8 +26,6 @@ final class RemoteWatcher: Sendable {
     var nextProbe: UInt64 = 0
     var probes = 0
     var wantsFullScan = false
-    var calls: [UInt64: CallContext] = [:]
-    var nextCall: UInt64 = 0
     var watched: Set<ContainerPath> = []
     /// Folders that are to be followed at these paths, and are not yet.
     var moved: Set<ContainerPath> = []
@@ -36,6 +34,7 @@ final class RemoteWatcher: Sendable {
   }
   private let state = Guarded(State())
   private let threads = WorkerThreads()
+  private let calls = RunningCalls()
   private let feed = Guarded<(any ChangeFeed)?>(nil)
 
   func start(_ volume: Volume) {
@@ -50,11 +49,8 @@ final class RemoteWatcher: Sendable {
   }
 
   func stop() {
-    let calls = state.signal { state in
-      state.isStopped = true
-      return Array(state.calls.values)
-    }
-    for call in calls { call.cancel() }
+    state.signal { $0.isStopped = true }
+    calls.stop()
     let started = feed.withLock { feed in
       defer { feed = nil }
       return feed
@@ -127,15 +123,7 @@ final class RemoteWatcher: Sendable {
   func rescan() { state.signal { $0.wantsFullScan = true } }
 
   func withCall<R>(_ volume: Volume, _ body: (CallContext) throws(ContainerError) -> R) throws(ContainerError) -> R {
-    let call = CallContext(timeout: volume.configuration.timeo)
-    let id = state.withLock { state in
-      state.nextCall += 1
-      state.calls[state.nextCall] = call
-      if state.isStopped { call.cancel() }
-      return state.nextCall
-    }
-    defer { state.withLock { _ = $0.calls.removeValue(forKey: id) } }
-    return try body(call)
+    try calls.with(volume.configuration.timeo, body)
   }
 
   /// The feed tells of this folder from now on, where it can.

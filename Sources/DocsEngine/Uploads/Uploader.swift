@@ -11,25 +11,22 @@ final class Uploader: Sendable {
     var queue = DueQueue()
     /// Items that wait for another one's upload.
     var parked: [ItemID: [Item]] = [:]
-    var calls: [UInt64: CallContext] = [:]
-    var nextCall: UInt64 = 0
+    var nextWaiter: UInt64 = 0
     var isPaused = false
     var isStopped = false
     var waitingForUpload: [UInt64: (content: Content, finish: @Sendable (Errno?) -> Void)] = [:]
   }
   private let state = Guarded(State())
   private let threads = WorkerThreads()
+  private let calls = RunningCalls()
 
   func start(_ volume: Volume) {
     for _ in 0..<Self.workers { threads.spawn("docsfs-upload", isBackground: true) { self.work(volume) } }
   }
 
   func stop() {
-    let calls = state.signal { state in
-      state.isStopped = true
-      return Array(state.calls.values)
-    }
-    for call in calls { call.cancel() }
+    state.signal { $0.isStopped = true }
+    calls.stop()
     threads.join()
     let waiting = state.withLock { state in
       defer { state.waitingForUpload = [:] }
@@ -115,17 +112,9 @@ final class Uploader: Sendable {
     }
   }
 
-  /// A call for one step, which `stop` and a cut link can end.
+  /// A call for one step, which `stop` can end.
   func withCall<R>(_ timeout: Double, _ body: (CallContext) throws(ContainerError) -> R) throws(ContainerError) -> R {
-    let call = CallContext(timeout: timeout)
-    let id = state.withLock { state in
-      state.nextCall += 1
-      state.calls[state.nextCall] = call
-      if state.isStopped { call.cancel() }
-      return state.nextCall
-    }
-    defer { state.withLock { _ = $0.calls.removeValue(forKey: id) } }
-    return try body(call)
+    try calls.with(timeout, body)
   }
 
   // MARK: fsync=cloud
@@ -139,9 +128,9 @@ final class Uploader: Sendable {
     guard isDirty else { return reply(.success(())) }
     let finish: @Sendable (Errno?) -> Void = { reply($0.map { .failure($0) } ?? .success(())) }
     let id = state.withLock { state in
-      state.nextCall += 1
-      state.waitingForUpload[state.nextCall] = (content, finish)
-      return state.nextCall
+      state.nextWaiter += 1
+      state.waitingForUpload[state.nextWaiter] = (content, finish)
+      return state.nextWaiter
     }
     interruption.onCancel {
       let entry = self.state.withLock { $0.waitingForUpload.removeValue(forKey: id) }

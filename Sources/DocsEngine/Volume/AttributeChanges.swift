@@ -110,7 +110,7 @@ extension Volume {
       case .success(let content): reply(self.truncateFile(content, size))
       }
     }
-    perform(wait, begun) { state throws(Need) in
+    performMarked(wait, begun) { state throws(Need) in
       try self.requireWritable(state, needsRoom: size > 0)
       guard node.stubbedItem == nil else { throw .fail(.EACCES) }
       var (item, known) = try state.resolve(node)
@@ -126,7 +126,7 @@ extension Volume {
       } else if !content.isWhole {
         throw .whole(content)
       }
-      return self.markDirty(content, &state) ? .recorded(content) : .done(content)
+      return content
     }
   }
 

@@ -350,15 +350,34 @@ extension Volume {
     _ content: Content, _ wait: @escaping Interruptible, _ reply: @escaping Reply<T>,
     _ body: @escaping @Sendable (ContentFile) throws(Errno) -> T
   ) {
-    let marked: Reply<Void> = { result in
+    let marked: Reply<Content> = { result in
       if case .failure(let errno) = result { return reply(.failure(errno)) }
       reply(self.withMarkedFile(content, body))
     }
-    perform(wait, marked) { state throws(Need) in
+    performMarked(wait, marked) { state throws(Need) in
       try self.requireRoom(for: 0, state)
       guard content.isWhole else { throw .whole(content) }
       try self.requireFolderOfConflict(content, &state)
-      return self.markDirty(content, &state) ? .recorded(()) : .done(())
+      return content
+    }
+  }
+
+  /// Marks the content that `find` gives, and answers when the catalog has recorded that. A mark that could not be
+  /// recorded is taken back, or its item would count as being written for ever.
+  func performMarked(
+    _ wait: @escaping Interruptible, _ reply: @escaping Reply<Content>,
+    _ find: @escaping @Sendable (inout VolumeState) throws(Need) -> Content
+  ) {
+    let marked = Guarded<Content?>(nil)
+    let answer: Reply<Content> = { result in
+      if case .failure = result, let content = marked.withLock({ $0 }) { self.finishWrite(content, nil) }
+      reply(result)
+    }
+    perform(wait, answer) { state throws(Need) in
+      let content = try find(&state)
+      let mustCommit = self.markDirty(content, &state)
+      marked.withLock { $0 = content }
+      return mustCommit ? .recorded(content) : .done(content)
     }
   }
 
