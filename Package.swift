@@ -16,7 +16,9 @@ let package = Package(
     .target(name: "CLinux"),
 
     .target(name: "StorageErrors", swiftSettings: strict),
-    .target(name: "Faults", dependencies: ["StorageErrors"], swiftSettings: strict),
+    .target(
+      name: "Faults", dependencies: ["StorageErrors"], resources: [.embedInCode("LinkProfiles.tsv")],
+      swiftSettings: strict),
     .target(
       name: "Containers", dependencies: ["Faults", "StorageErrors", "CLinux"],
       swiftSettings: strict),
@@ -39,6 +41,9 @@ let package = Package(
       path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
       name: "StorageErrorsTests", dependencies: ["StorageErrors"], swiftSettings: strict),
+    .testTarget(
+      name: "FaultsTests", dependencies: ["Faults", "StorageErrors", "TestSupport"], exclude: ["Corpus"],
+      swiftSettings: strict),
     .testTarget(
       name: "ContainersTests", dependencies: ["Containers", "TestSupport"], swiftSettings: strict),
     .testTarget(

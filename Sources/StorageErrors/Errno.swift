@@ -17,7 +17,16 @@ private let errnoNumbers: [String: Int32] = [
   "EALREADY": EALREADY, "EINPROGRESS": EINPROGRESS, "ESTALE": ESTALE, "EUCLEAN": EUCLEAN,
   "EREMOTEIO": EREMOTEIO, "EDQUOT": EDQUOT, "ENOMEDIUM": ENOMEDIUM, "EMEDIUMTYPE": EMEDIUMTYPE,
   "ECANCELED": ECANCELED, "EKEYEXPIRED": EKEYEXPIRED, "EKEYREJECTED": EKEYREJECTED,
+  "ENOMSG": ENOMSG, "EIDRM": EIDRM, "ENOSTR": ENOSTR, "ENOSR": ENOSR, "ENONET": ENONET, "ENOLINK": ENOLINK,
+  "ECOMM": ECOMM, "EMULTIHOP": EMULTIHOP, "ENOTUNIQ": ENOTUNIQ, "EBADFD": EBADFD, "EREMCHG": EREMCHG,
+  "EREMOTE": EREMOTE, "EUSERS": EUSERS, "ENOTSOCK": ENOTSOCK, "EDESTADDRREQ": EDESTADDRREQ, "EMSGSIZE": EMSGSIZE,
+  "EPROTOTYPE": EPROTOTYPE, "ENOPROTOOPT": ENOPROTOOPT, "EPROTONOSUPPORT": EPROTONOSUPPORT,
+  "EADDRINUSE": EADDRINUSE, "EADDRNOTAVAIL": EADDRNOTAVAIL, "ENETRESET": ENETRESET, "ENOBUFS": ENOBUFS,
+  "EISCONN": EISCONN, "ETOOMANYREFS": ETOOMANYREFS, "ENOKEY": ENOKEY, "EKEYREVOKED": EKEYREVOKED,
+  "EOWNERDEAD": EOWNERDEAD, "ENOTRECOVERABLE": ENOTRECOVERABLE, "EHWPOISON": EHWPOISON, "ERFKILL": ERFKILL,
 ]
+/// Second names of numbers above.
+private let errnoAliases: [String: Int32] = ["EWOULDBLOCK": EWOULDBLOCK, "ENOTSUP": ENOTSUP, "EDEADLOCK": EDEADLOCK]
 private let errnoNames = Dictionary(errnoNumbers.map { ($1, $0) }, uniquingKeysWith: min)
 
 /// An errno of the system it runs on, as a value that can be thrown.
@@ -50,10 +59,12 @@ extension Errno {
 
   /// The errno of a symbol such as `ENOSPC`; nil if this system has none of that name.
   public init?(name: String) {
-    guard let value = errnoNumbers[name] else { return nil }
+    guard let value = errnoNumbers[name] ?? errnoAliases[name] else { return nil }
     self.init(rawValue: value)
   }
 
+  /// Every symbol that `init(name:)` knows.
+  package static var names: [String] { Array(errnoNumbers.keys) + Array(errnoAliases.keys) }
 }
 
 extension Errno: CustomStringConvertible {

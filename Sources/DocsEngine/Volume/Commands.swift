@@ -60,7 +60,7 @@ extension Volume {
       var link = "connected"
       if case .disconnected(let profile, let why) = state.link {
         reason = why
-        link = "disconnected(\(profile.rawValue))"
+        link = "disconnected(\(profile.name))"
       }
       return VolumeStatus(
         container: container.url, containerID: containerID?.text, stateDirectory: configuration.stateDirectory,
