@@ -18,10 +18,10 @@ let package = Package(
     .target(name: "StorageErrors", swiftSettings: strict),
     .target(name: "Faults", dependencies: ["StorageErrors"], swiftSettings: strict),
     .target(
-      name: "Containers", dependencies: ["Faults", "StorageErrors", "CLinux"],
+      name: "Containers", dependencies: ["Faults", "StorageErrors", "CCrypto", "CLinux"],
       swiftSettings: strict),
     .target(
-      name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CCrypto", "CLinux"],
+      name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CLinux"],
       swiftSettings: strict),
     .target(
       name: "FuseBridge",
@@ -40,9 +40,9 @@ let package = Package(
     .testTarget(
       name: "StorageErrorsTests", dependencies: ["StorageErrors"], swiftSettings: strict),
     .testTarget(
-      name: "ContainersTests", dependencies: ["Containers", "TestSupport"], swiftSettings: strict),
+      name: "ContainersTests", dependencies: ["Containers", "Faults", "TestSupport"], swiftSettings: strict),
     .testTarget(
-      name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
+      name: "DocsEngineTests", dependencies: ["DocsEngine", "Faults", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
     .testTarget(
       name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"],
