@@ -170,9 +170,9 @@ int lx_call_is_by_descriptor(long number, const unsigned long arguments[6]) {
     case SYS_getdents64:
       return 1;
     case SYS_newfstatat:
-      return (arguments[3] & LX_AT_EMPTY_PATH) != 0;
+      return (arguments[3] & AT_EMPTY_PATH) != 0;
     case SYS_statx:
-      return (arguments[2] & LX_AT_EMPTY_PATH) != 0;
+      return (arguments[2] & AT_EMPTY_PATH) != 0;
     case SYS_utimensat:
       return arguments[1] == 0;
     default:

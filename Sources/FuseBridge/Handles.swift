@@ -5,14 +5,14 @@ import StorageErrors
 /// What the kernel holds between OPEN and RELEASE, by its address; that counts as one reference.
 final class Opened<Handle: Sendable>: Sendable {
   let handle: Handle
-  /// The link's epoch when it was opened.
-  let epoch: UInt64
+  /// When it was opened.
+  let moment: LinkMoment
   /// Past the page cache: each read(2) arrives here as it is.
   let isDirect: Bool
 
-  init(_ handle: Handle, epoch: UInt64, isDirect: Bool = false) {
+  init(_ handle: Handle, _ moment: LinkMoment, isDirect: Bool = false) {
     self.handle = handle
-    self.epoch = epoch
+    self.moment = moment
     self.isDirect = isDirect
   }
 
@@ -56,17 +56,17 @@ func takeFolder(_ info: UnsafeMutablePointer<fuse_file_info>?) throws(Errno) -> 
 }
 
 extension Bridge {
+  private static let beginning = LinkMoment(epoch: 0, disconnects: 0)
+
   func open(_ handle: FileHandle) -> OpenFile {
-    OpenFile(handle, epoch: faults?.opened() ?? 0, isDirect: faults?.wantsDirectReads ?? false)
+    OpenFile(handle, faults?.opened() ?? Self.beginning, isDirect: faults?.wantsDirectReads ?? false)
   }
 
-  func open(_ handle: FolderHandle) -> OpenFolder {
-    OpenFolder(handle, epoch: faults?.epoch ?? 0)
-  }
+  func open(_ handle: FolderHandle) -> OpenFolder { OpenFolder(handle, faults?.moment ?? Self.beginning) }
 
   func closed(_ open: OpenFile) {
     volume.release(open.handle)
-    faults?.closed(open.epoch)
+    faults?.closed(open.moment)
   }
 
   func closed(_ open: OpenFolder) { volume.releaseFolder(open.handle) }

@@ -73,7 +73,7 @@ extension Volume {
   }
 
   /// Whether the caller is one of the programs that only look at everything.
-  private func mayNotMaterialize(_ caller: Caller) -> Bool {
+  package func mayNotMaterialize(_ caller: Caller) -> Bool {
     guard caller.pid > 0, !configuration.noMaterialize.isEmpty else { return false }
     let fd = lx_open("/proc/\(caller.pid)/comm", O_RDONLY, 0)
     guard fd >= 0 else { return false }

@@ -33,4 +33,12 @@ extension Volume {
       return content.local.withLock { !$0.waiters.isEmpty }
     }
   }
+
+  /// Whether the file has changes since its last good fsync, as far as losses are tracked.
+  package func hasUnsynced(_ node: NodeID) -> Bool {
+    locked { state in
+      guard let content = state.nodes[node] ?? state.items[ItemID(node.rawValue)]?.content else { return false }
+      return content.local.withLock { $0.synced != nil }
+    }
+  }
 }

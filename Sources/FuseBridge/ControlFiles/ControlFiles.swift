@@ -9,7 +9,7 @@ import StorageErrors
 package protocol ControlChannel: AnyObject, Sendable {
   /// Carries out commands, one after the other until one fails; what follows is dropped. `done` is called once, on any
   /// thread; it must not wait for the container on this one.
-  func carryOut(_ commands: [ControlCommand], _ done: @escaping @Sendable (ControlError?) -> Void)
+  func carryOut(_ statements: [ControlStatement], _ done: @escaping @Sendable (ControlError?) -> Void)
   /// A command that could not be read.
   func refused(_ error: ControlError)
   /// What reading `control`, `status.json` and `error` gives.
@@ -243,7 +243,10 @@ final class ControlFiles: Sendable {
     guard let wanted: fuse_write_in = request.argument() else { return fail(request, .EINVAL) }
     let bytes = request.data(after: MemoryLayout<fuse_write_in>.size).prefix(Int(wanted.size))
     let unique = request.header.unique
-    take(request, wanted.fh) { input throws(ControlError) in try input.add(bytes) } then: { [bridge] in
+    take(request, wanted.fh) { input throws(ControlError) in
+      input.append(bytes)
+      return try input.all { input throws(ControlError) in try input.next() }
+    } then: { [bridge] in
       bridge.answer(unique, value: fuse_write_out(size: wanted.size, padding: 0))
     }
   }
@@ -252,7 +255,9 @@ final class ControlFiles: Sendable {
   private func flush(_ request: KernelRequest) {
     guard let wanted: fuse_flush_in = request.argument() else { return fail(request, .EINVAL) }
     let unique = request.header.unique
-    take(request, wanted.fh) { input throws(ControlError) in try input.finish() } then: { [bridge] in
+    take(request, wanted.fh) { input throws(ControlError) in
+      try input.all { input throws(ControlError) in try input.finish() }
+    } then: { [bridge] in
       bridge.answer(unique)
     }
   }
@@ -260,10 +265,10 @@ final class ControlFiles: Sendable {
   /// Takes the commands that are complete now; all are read before the first is carried out.
   private func take(
     _ request: KernelRequest, _ handle: UInt64,
-    _ body: (inout ControlInput) throws(ControlError) -> [ControlCommand], then succeed: @escaping @Sendable () -> Void
+    _ body: (inout ControlInput) throws(ControlError) -> [ControlStatement], then succeed: @escaping @Sendable () -> Void
   ) {
     let unique = request.header.unique
-    let result = state.withLock { state -> Result<[ControlCommand], ControlError> in
+    let result = state.withLock { state -> Result<[ControlStatement], ControlError> in
       guard case .control(var input, let text) = state.open[handle] else { return .success([]) }
       defer { state.open[handle] = .control(input, text: text) }
       do throws(ControlError) { return .success(try body(&input)) } catch { return .failure(error) }
@@ -278,6 +283,22 @@ final class ControlFiles: Sendable {
         if let error { bridge.answer(unique, error: error.errno.wireValue) } else { succeed() }
       }
     }
+  }
+}
+
+extension ControlInput {
+  /// What `take` gives until it gives nothing. With one that cannot be read, nothing of it is left.
+  fileprivate mutating func all(
+    _ take: (inout ControlInput) throws(ControlError) -> ControlStatement?
+  ) throws(ControlError) -> [ControlStatement] {
+    var statements: [ControlStatement] = []
+    do throws(ControlError) {
+      while let statement = try take(&self) { statements.append(statement) }
+    } catch {
+      discard()
+      throw error
+    }
+    return statements
   }
 }
 

@@ -15,37 +15,29 @@ extension Bridge {
     if controls?.serves(request) == true { return false }
     guard let faults else { return true }
     if request.opcode == FUSE_INTERRUPT.rawValue { return !endInterrupted(request) }
-    guard let call = request.call, faults.isInterested(in: call.operation), !isExempt(call) else { return true }
-    let facts = describe(call, request)
-    if faults.forbidsCaching, call.operation.bringsNames { caches?.forgetNames() }
+    guard let call = request.call, faults.isInterested(in: call.operation) else { return true }
+    let facts = describe(call, request, faults)
+    if faults.forbidsCaching, call.bringsNames { caches?.forgetNames() }
     let verdict = faults.state.withLock { $0.judge(facts, now: Clock.now()) }
     if verdict.isPass { return true }
     return carryOut(verdict, request.header.unique, call, &buffer)
   }
 
-  /// The root's attributes are exempt, unless a rule names the root: the control file would be out of reach. So are
-  /// the attributes that other calls ask for in passing: they hide what becomes of that.
-  private func isExempt(_ call: MountCall) -> Bool {
-    call.operation == .getattr && call.node == .root && faults?.state.withLock { !$0.faults.namesRoot } ?? true
-  }
-
-  private func describe(_ call: MountCall, _ request: KernelRequest) -> CallFacts {
+  private func describe(_ call: MountCall, _ request: KernelRequest, _ faults: FaultInjector) -> CallFacts {
     let caller = CallerProcess(thread: request.thread)
-    let process = (pid: caller.pid, executable: caller.executable)
-    let systemCall = call.operation == .read || call.operation == .write ? nil : caller.systemCall
+    let systemCall = call.isTransfer ? nil : caller.systemCall
     var fault = FaultCall(
       call.operation, path: path(call.node, call.name), newPath: call.target.map { path($0.folder, $0.name) },
-      uid: request.header.uid, pid: process.pid, executable: process.executable)
-    fault.offset = call.offset
-    fault.length = call.length
+      uid: request.header.uid, pid: caller.pid, executable: caller.executable, offset: call.offset, length: call.length)
     let open = openState(call)
-    fault.handle = open.map { $0.epoch < (faults?.epoch ?? 0) ? .old : .new }
-    return CallFacts(
-      call: call, fault: fault, thread: request.thread, epoch: open?.epoch,
+    fault.handle = open.map { $0.moment.epoch < faults.epoch ? .old : .new }
+    var facts = CallFacts(
+      call: call, fault: fault, thread: request.thread, opened: open?.moment,
       isBuffered: call.operation == .read && open?.isDirect == false,
       isByPath: call.handle == 0 && !(systemCall?.isByDescriptor ?? false),
-      asksInPassing: call.operation == .getattr && systemCall?.asksAttributes == false,
-      isLocal: isLocal(call), process: process)
+      asksInPassing: call.operation == .getattr && systemCall?.asksAttributes == false)
+    if faults.failsByLink { addContent(of: call, request, to: &facts) }
+    return facts
   }
 
   private func path(_ node: NodeID, _ name: [UInt8]?) -> [UInt8] {
@@ -54,18 +46,25 @@ extension Bridge {
     return (folder == [0x2f] ? [] : folder) + [0x2f] + name
   }
 
-  private func openState(_ call: MountCall) -> (epoch: UInt64, isDirect: Bool)? {
+  private func openState(_ call: MountCall) -> (moment: LinkMoment, isDirect: Bool)? {
     switch call.operation {
-    case .readdir, .fsyncdir: OpenFolder.at(call.handle).map { ($0.epoch, true) }
-    default: OpenFile.at(call.handle).map { ($0.epoch, $0.isDirect) }
+    case .readdir, .fsyncdir: OpenFolder.at(call.handle).map { ($0.moment, true) }
+    default: OpenFile.at(call.handle).map { ($0.moment, $0.isDirect) }
     }
   }
 
-  private func isLocal(_ call: MountCall) -> Bool {
+  private func addContent(of call: MountCall, _ request: KernelRequest, to facts: inout CallFacts) {
+    let start = call.offset ?? 0
     switch call.operation {
-    case .read: volume.isLocal(call.node, (call.offset ?? 0)..<(call.offset ?? 0) + call.length)
-    case .open, .getattr: volume.isLocal(call.node, nil)
-    default: true
+    case .read: facts.contentIsLocal = volume.isLocal(call.node, start..<max(start, start &+ call.length))
+    case .open: facts.contentIsLocal = volume.isLocal(call.node, nil)
+    case .flush: facts.hasUnsynced = volume.hasUnsynced(call.node)
+    default: break
+    }
+    facts.isPlaceholder = facts.contentIsLocal == false
+    if facts.isPlaceholder {
+      let caller = Caller(uid: request.header.uid, gid: request.header.gid, pid: request.thread)
+      facts.isBarred = volume.mayNotMaterialize(caller)
     }
   }
 
@@ -143,8 +142,7 @@ extension Bridge {
   }
 
   private func loseThenGoOn(_ verdict: Verdict, _ unique: UInt64, _ call: MountCall, _ buffer: fuse_buf) {
-    var rest = verdict
-    rest.losesUnsynced = false
+    let rest = verdict.afterLoss
     let held = HeldCall(buffer, unique: unique, node: call.node, cause: .work, due: nil) { held, _ in
       self.goOn(held, rest, call)
     }

@@ -14,7 +14,7 @@ package final class FaultInjector: Sendable {
   /// The operations that somebody has an interest in, a bit each: all others pass without a lock.
   private let interest = Atomic<UInt64>(0)
   private let cachesAreOff = Atomic<Bool>(false)
-  private let epochNow = Atomic<UInt64>(0)
+  private let epochNow = Atomic<Int>(0)
   let caches = Guarded<CacheRefresh?>(nil)
 
   package init(volume: Volume, isAllowed: Bool) {
@@ -23,7 +23,7 @@ package final class FaultInjector: Sendable {
   }
 
   /// Of the link: counts reconnects.
-  var epoch: UInt64 { epochNow.load(ordering: .relaxed) }
+  var epoch: Int { epochNow.load(ordering: .relaxed) }
   /// While something is armed, the kernel must ask about everything.
   var forbidsCaching: Bool { cachesAreOff.load(ordering: .relaxed) }
 
@@ -36,48 +36,32 @@ package final class FaultInjector: Sendable {
   var wantsDirectReads: Bool {
     guard forbidsCaching || epoch > 0 else { return false }
     return state.withLock { state in
-      state.faults.operations(now: Clock.now()).contains(.read) || state.hasOldHandles
+      state.faults.operations(Clock.now()).contains(.read) || state.hasOldHandles
     }
   }
 
   // MARK: Commands
 
-  /// Carries out a command that concerns faults; false for one that does not. It holds when this returns.
-  package func execute(_ command: ControlCommand) throws(ControlError) -> Bool {
-    switch command {
-    case .disconnect(let profile, let duration): try disconnect(profile, duration)
-    case .reconnect: try reconnect()
-    default:
-      guard command.concernsRules else { return false }
-      try change { state, now throws(ControlError) in
-        if case .mark(let text) = command { return state.log.append { FaultLogLine(mark: text, sequence: $0) } }
-        try state.faults.apply(command, now: now)
-      }
-    }
-    return true
-  }
-
-  private func change(_ body: (inout FaultState, UInt64) throws(ControlError) -> Void) throws(ControlError) {
+  /// Carries out a command that concerns faults; false for one that does not. It holds when this returns. EPERM: the
+  /// volume is mounted with faults=off.
+  package func carryOut(_ statement: ControlStatement) throws(ControlError) -> Bool {
+    guard statement.command.isForFaults else { return false }
     guard isAllowed else {
-      throw ControlError(.EPERM, line: 1, column: 1, "this volume is mounted with faults=off; mount it without")
+      throw statement.place.error("this volume is mounted with faults=off; mount it without", .EPERM)
     }
     try state.signal { state -> Result<Void, ControlError> in
-      do throws(ControlError) { return .success(try body(&state, Clock.now())) } catch { return .failure(error) }
+      do throws(ControlError) { return .success(try state.apply(statement, now: Clock.now())) } catch {
+        return .failure(error)
+      }
     }.get()
     settle()
-  }
-
-  private func disconnect(_ profile: LinkProfile, _ duration: UInt64?) throws(ControlError) {
-    try change { state, now in
-      state.link.disconnect(profile, now: now, for: duration)
-      state.hasFailedSync = false
+    switch statement.command {
+    case .disconnect(let profile, _) where profile.isEngines:
+      volume.cutLink(reason: "disconnected by command; docsfs reconnect mends it")
+    case .disconnect, .reconnect: volume.joinLink()
+    default: break
     }
-    if profile.isCloud { volume.cutLink(reason: "disconnected by command; docsfs reconnect ends it") }
-  }
-
-  private func reconnect() throws(ControlError) {
-    try change { state, now in state.link.reconnect(now: now) }
-    volume.joinLink()
+    return true
   }
 
   /// Brings everything in line with the rules and the link as they are now.
@@ -98,11 +82,11 @@ package final class FaultInjector: Sendable {
   /// Calls that a rule or the link holds, and does not any more, go on.
   private func endHeld(_ now: UInt64) {
     guard held.count > 0 else { return }
-    let (rules, hangs) = state.withLock { ($0.faults.armedIDs(now: now), $0.link.isDown(now: now)) }
+    let (rules, isDown) = state.withLock { ($0.faults.armedIDs(now), $0.failsByLink) }
     held.end { cause in
       switch cause {
       case .rule(let id): !rules.contains(id)
-      case .link: !hangs
+      case .link: !isDown
       case .work: false
       }
     }
@@ -115,25 +99,31 @@ package final class FaultInjector: Sendable {
     held.run(
       nextTick: { self.state.withLock { $0.nextExpiry(Clock.now()) } },
       tick: {
-        let rejoins = self.state.signal { $0.link.expire(now: Clock.now()) }
-        if rejoins { self.volume.joinLink() }
+        let mends = self.state.signal { $0.link.expire(now: Clock.now()) }
         self.settle()
+        if mends { self.volume.joinLink() }
       })
   }
 
   // MARK: Handles
 
-  /// A file is being opened; its epoch.
-  func opened() -> UInt64 {
+  /// A file is being opened.
+  func opened() -> LinkMoment {
     state.withLock { state in
       state.openByEpoch[state.link.epoch, default: 0] += 1
-      return state.link.epoch
+      return LinkMoment(epoch: state.link.epoch, disconnects: state.link.disconnects)
     }
   }
-  func closed(_ epoch: UInt64) {
+
+  var moment: LinkMoment {
+    state.withLock { LinkMoment(epoch: $0.link.epoch, disconnects: $0.link.disconnects) }
+  }
+  var failsByLink: Bool { state.withLock { $0.failsByLink } }
+
+  func closed(_ moment: LinkMoment) {
     state.withLock { state in
-      let left = (state.openByEpoch[epoch] ?? 1) - 1
-      state.openByEpoch[epoch] = left > 0 ? left : nil
+      let left = (state.openByEpoch[moment.epoch] ?? 1) - 1
+      state.openByEpoch[moment.epoch] = left > 0 ? left : nil
     }
   }
 
@@ -146,24 +136,30 @@ package final class FaultInjector: Sendable {
     }
   }
 
-  /// The rules and the link, as lines that could be written back.
-  package var text: String {
-    state.withLock { state in state.link.text(now: Clock.now()) + state.faults.text }
+  /// The link, the cloud's conditions and the rules, as lines that could be written back.
+  package func text(cloud: ControlCommand?) -> String {
+    state.withLock { state in
+      let now = Clock.now()
+      return state.faults.text(link: [state.link.text(now: now), cloud?.text].compactMap { $0 }, now: now)
+    }
   }
 
   package func log(from place: Int, count: Int) -> [UInt8] { state.withLock { $0.log.bytes(from: place, count: count) } }
   package var logRange: Range<Int> { state.withLock { $0.log.start..<$0.log.end } }
 
-  /// Waits until `id` has fired `count` times; false when it has not within `timeout` seconds.
-  package func wait(for id: String, fired count: Int, timeout: Double, cancelled: () -> Bool) throws(ControlError) -> Bool {
-    let limit = Clock.now() + UInt64(timeout * 1e9)
+  /// Waits until the rule's counter is at least `count`; false when it is not within `timeout` seconds, or `cancelled`
+  /// says so. ENOENT: there is no such rule.
+  package func wait(
+    for id: String, _ counter: FaultCounter, atLeast count: Int, timeout: Double?, cancelled: () -> Bool
+  ) throws(Errno) -> Bool {
+    let limit = timeout.map { Clock.now() + UInt64($0 * 1e9) } ?? .max
     while true {
       let found = state.next(until: min(limit, Clock.now() + 100_000_000)) { state -> Bool? in
         guard let counters = state.faults.counters(id) else { return false }
-        return counters.fired >= count ? true : nil
+        return counters[counter] >= count ? true : nil
       }
       if let found {
-        guard found else { throw ControlError(.ENOENT, line: 1, column: 1, "there is no rule \(id)") }
+        guard found else { throw .ENOENT }
         return true
       }
       if Clock.now() >= limit || cancelled() { return false }
@@ -171,22 +167,42 @@ package final class FaultInjector: Sendable {
   }
 }
 
+extension ControlCommand {
+  /// Whether it changes rules, the link or the log.
+  fileprivate var isForFaults: Bool {
+    switch self {
+    case .add, .change, .record, .replace, .del, .clear, .seed, .disconnect, .reconnect, .mark: true
+    default: false
+    }
+  }
+}
+
 extension FaultState {
-  /// Handles of an epoch that fails them are still open.
-  var hasOldHandles: Bool {
-    openByEpoch.keys.contains { link.answer(forHandleOfEpoch: $0) != nil }
+  mutating func apply(_ statement: ControlStatement, now: UInt64) throws(ControlError) {
+    switch statement.command {
+    case .mark(let text): log.append(.mark(text))
+    case .disconnect(let profile, let duration):
+      link.disconnect(profile, until: duration.map { now &+ $0 })
+      laterFrom = now + 5_000_000_000
+    case .reconnect: link.reconnect()
+    default: try faults.apply(statement, now: now)
+    }
   }
 
-  func isArmed(_ now: UInt64) -> Bool { faults.isArmed(now: now) || faults.isRecording || link.failsCalls(now: now) }
+  /// The link is down, and it is not the engine alone that answers for that.
+  var failsByLink: Bool { link.profile.map { !$0.isEngines } ?? false }
+
+  /// Handles that an earlier disconnect has broken are still open.
+  var hasOldHandles: Bool { openByEpoch.keys.contains { link.answer(forHandleOfEpoch: $0) != nil } }
+
+  func isArmed(_ now: UInt64) -> Bool { faults.isArmed(now) || faults.record || failsByLink }
 
   func interest(_ now: UInt64) -> FaultOperations {
-    if faults.isRecording || link.failsCalls(now: now) { return .all }
-    return faults.operations(now: now).union(link.epoch > 0 ? .handled : [])
+    if faults.record || failsByLink { return .all }
+    return faults.operations(now).union(link.epoch > 0 ? .handled : [])
   }
 
-  func mayLose(_ now: UInt64) -> Bool { faults.mayLose(now: now) || link.isDown(now: now) && link.dropsUnsynced }
+  func mayLose(_ now: UInt64) -> Bool { faults.mayLose(now) || failsByLink && link.profile?.dropsUnsynced == true }
 
-  func nextExpiry(_ now: UInt64) -> UInt64? {
-    [faults.nextExpiry(now: now), link.nextChange(now: now)].compactMap { $0 }.min()
-  }
+  func nextExpiry(_ now: UInt64) -> UInt64? { [faults.nextExpiry(now), link.until].compactMap { $0 }.min() }
 }

@@ -1,3 +1,4 @@
+import Containers
 import Faults
 
 /// The lines of `.docsfs/log`: every injected fault and every mark, since the mount. The last 16 MiB are kept.
@@ -13,10 +14,11 @@ struct FaultLog {
 
   var count: Int { end - start }
 
-  /// `line` gets the next number, from 1.
-  mutating func append(_ line: (UInt64) -> FaultLogLine) {
+  /// Lines are numbered from 1.
+  mutating func append(_ content: FaultLogLine.Content) {
     sequence += 1
-    let bytes = Array(line(sequence).json.utf8) + [0x0a]
+    let line = FaultLogLine(sequence: sequence, time: Timestamp.now().nanoseconds, content)
+    let bytes = Array(line.text.utf8) + [0x0a]
     if kept[kept.count - 1].count + bytes.count > Self.chunk { begin() }
     kept[kept.count - 1] += bytes
     end += bytes.count

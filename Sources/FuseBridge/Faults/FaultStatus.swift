@@ -21,7 +21,7 @@ package struct FaultStatus: Codable, Sendable {
   /// `connected` or `disconnected(PROFILE)`.
   package var link: String
   /// Counts reconnects by command.
-  package var epoch: UInt64
+  package var epoch: Int
   /// Failures by the link that applications have seen.
   package var linkFailures: UInt64
   /// Calls that wait for a delay or hang.
@@ -30,18 +30,16 @@ package struct FaultStatus: Codable, Sendable {
 
 extension FaultInjector {
   package var status: FaultStatus {
-    let now = Clock.now()
     let held = held.count
     return state.withLock { state in
       FaultStatus(
-        rules: state.faults.rules.map { rule in
-          let counters = state.faults.counters(rule.id) ?? FaultCounters()
-          return .init(
+        rules: state.faults.counters.map { rule, counters in
+          .init(
             id: rule.id, rule: rule.text, matched: counters.matched, fired: counters.fired, visible: counters.visible,
             remaining: counters.remaining)
         },
-        seed: state.faults.seed, recording: state.faults.isRecording,
-        link: state.link.profile(now: now).map { "disconnected(\($0.name))" } ?? "connected", epoch: state.link.epoch,
+        seed: state.faults.seed, recording: state.faults.record,
+        link: state.link.profile.map { "disconnected(\($0.name))" } ?? "connected", epoch: state.link.epoch,
         linkFailures: state.linkFailures, held: held)
     }
   }

@@ -6,16 +6,25 @@ struct CallFacts {
   var call: MountCall
   var fault: FaultCall
   var thread: Int32
-  /// The epoch of its open file or folder; nil: it has none.
-  var epoch: UInt64?
+  /// When its open file or folder was opened; nil: it has none.
+  var opened: LinkMoment?
   /// A read through the page cache, whose first failure the kernel hides.
   var isBuffered = false
   /// The kernel tries it again on ESTALE.
   var isByPath: Bool
-  /// A link profile asks: whether the bytes it wants are local.
-  var isLocal = true
-  /// Every line of the log names them.
-  var process: (pid: Int32, executable: [UInt8])
+  /// Another call asks for attributes in passing, and hides what becomes of that.
+  var asksInPassing: Bool
+  // What link profiles ask. Gathered only while one fails calls.
+  var contentIsLocal: Bool?
+  var isPlaceholder = false
+  var isBarred = false
+  var hasUnsynced = false
+}
+
+/// A point in the link's history.
+struct LinkMoment {
+  var epoch: Int
+  var disconnects: Int
 }
 
 /// Everything that commands change and requests are judged by. No method does I/O.
@@ -27,12 +36,13 @@ struct FaultState {
   var marks = ReadMarks()
   /// Failures by the link that applications saw.
   var linkFailures: UInt64 = 0
-  /// Since the link is down, a sync has failed: from then on it is "later".
-  var hasFailedSync = false
-  /// Open files and folders by epoch.
-  var openByEpoch: [UInt64: Int] = [:]
+  /// CLOCK_MONOTONIC ns: from then on it is "later" for the link's profile. A sync that fails brings it about at once.
+  var laterFrom: UInt64 = 0
+  /// Open files by epoch.
+  var openByEpoch: [Int: Int] = [:]
 
   mutating func judge(_ facts: CallFacts, now: UInt64) -> Verdict {
+    if facts.asksInPassing { return .pass }
     let again = retries.take(facts.call, from: facts.thread)
     if again.isRetry { return secondTry(again.rule) }
     if facts.isBuffered, let verdict = judgeMarked(facts, now: now) { return verdict }
@@ -41,6 +51,10 @@ struct FaultState {
       verdict = merged(verdict, failed)
     }
     if facts.isBuffered, verdict.errno == nil { marks.remove(facts.call.node, facts.call.offset ?? 0, facts.call.length) }
+    if faults.record { record(facts, verdict) }
+    if verdict.errno == nil || verdict.limit != nil {
+      faults.moved(facts.fault, bytes: min(facts.fault.length, verdict.limit ?? .max))
+    }
     return verdict
   }
 
@@ -110,8 +124,13 @@ struct FaultState {
   // MARK: The link
 
   private mutating func judgeByLink(_ facts: CallFacts, now: UInt64) -> Verdict? {
-    if let epoch = facts.epoch, let errno = link.answer(forHandleOfEpoch: epoch) { return fail(facts, errno) }
-    switch link.answer(facts.linkQuestion(isLater: hasFailedSync), now: now) {
+    if let opened = facts.opened, let errno = link.answer(forHandleOfEpoch: opened.epoch) { return fail(facts, errno) }
+    guard let profile = link.profile, !facts.fault.isRootAttributes else { return nil }
+    let answer = profile.answer(
+      facts.call.operation, opensForWriting: facts.call.opensForWriting, contentIsLocal: facts.contentIsLocal,
+      isLater: now >= laterFrom, isPlaceholder: facts.isPlaceholder, isBarred: facts.isBarred,
+      handleIsOld: facts.opened.map { $0.disconnects != link.disconnects } ?? false, hasUnsynced: facts.hasUnsynced)
+    switch answer {
     case .ok, .engine: return nil
     case .hang:
       var verdict = Verdict()
@@ -120,8 +139,8 @@ struct FaultState {
     case .fail(let errno):
       var verdict = fail(facts, errno)
       if facts.call.operation == .fsync {
-        hasFailedSync = true
-        verdict.losesUnsynced = link.dropsUnsynced
+        laterFrom = 0
+        verdict.losesUnsynced = profile.dropsUnsynced
       }
       return verdict
     }
@@ -145,10 +164,16 @@ struct FaultState {
   // MARK: The log
 
   private mutating func note(_ facts: CallFacts, _ decision: FaultDecision, _ errno: Errno?) {
-    log.append { FaultLogLine(facts, rule: decision.ruleID, decision, errno, sequence: $0) }
+    log.append(.call(facts.fault, rule: decision.ruleID, effect: decision.effect.text, errno: errno, visible: nil))
   }
 
   private mutating func noteLink(_ facts: CallFacts, _ errno: Errno) {
-    log.append { FaultLogLine(facts, link: link.profileName, errno, sequence: $0) }
+    let name = link.profile?.name ?? "reconnected"
+    log.append(.call(facts.fault, rule: nil, effect: "link=\(name)", errno: errno, visible: nil))
+  }
+
+  /// Only what an application can be told of: not what the kernel hides.
+  private mutating func record(_ facts: CallFacts, _ verdict: Verdict) {
+    if verdict.errno == nil { log.append(.call(facts.fault, rule: nil, effect: nil, errno: nil, visible: nil)) }
   }
 }

@@ -17,6 +17,15 @@ struct MountCall {
   var opensForWriting = false
   var truncates = false
 
+  /// Its answer tells the kernel a name.
+  var bringsNames: Bool {
+    switch operation {
+    case .lookup, .create, .mkdir, .mknod, .symlink, .readdir: true
+    default: false
+    }
+  }
+  var isTransfer: Bool { operation == .read || operation == .write }
+
   init(_ operation: FaultOperation, _ request: KernelRequest) {
     self.operation = operation
     node = request.node

@@ -35,6 +35,12 @@ struct Verdict {
     return rest
   }
 
+  var afterLoss: Verdict {
+    var rest = self
+    rest.losesUnsynced = false
+    return rest
+  }
+
   init() {}
 
   init(_ decision: FaultDecision, _ call: MountCall) {

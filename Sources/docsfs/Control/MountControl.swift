@@ -11,7 +11,7 @@ final class MountControl: ControlChannel {
 
   init(_ commands: VolumeCommands) { self.commands = commands }
 
-  var rules: String { commands.faults.text }
+  var rules: String { commands.controlText }
   var status: String { JSONText.of(commands.status()) + "\n" }
   var lastError: String { error.withLock { $0 } }
 
