@@ -20,10 +20,10 @@ let package = Package(
       name: "Faults", dependencies: ["StorageErrors"], resources: [.embedInCode("LinkProfiles.tsv")],
       swiftSettings: strict),
     .target(
-      name: "Containers", dependencies: ["Faults", "StorageErrors", "CLinux"],
+      name: "Containers", dependencies: ["Faults", "StorageErrors", "CCrypto", "CLinux"],
       swiftSettings: strict),
     .target(
-      name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CCrypto", "CLinux"],
+      name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CLinux"],
       swiftSettings: strict),
     .target(
       name: "FuseBridge",
@@ -45,9 +45,9 @@ let package = Package(
       name: "FaultsTests", dependencies: ["Faults", "StorageErrors", "TestSupport"], exclude: ["Corpus"],
       swiftSettings: strict),
     .testTarget(
-      name: "ContainersTests", dependencies: ["Containers", "TestSupport"], swiftSettings: strict),
+      name: "ContainersTests", dependencies: ["Containers", "Faults", "TestSupport"], swiftSettings: strict),
     .testTarget(
-      name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
+      name: "DocsEngineTests", dependencies: ["DocsEngine", "Faults", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
     .testTarget(
       name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"],

@@ -7,12 +7,18 @@ import StorageErrors
 /// What the control socket's commands do to the volume.
 struct VolumeCommands: Sendable {
   let volume: Volume
+  /// Between the volume and its container: its `conditions` may be set at any time.
+  let cloud: FaultingContainer
   let daemon: DaemonInfo
   /// nil when that worked.
   let unmount: @Sendable (_ force: Bool) -> FuseMountError?
 
-  init(volume: Volume, plan: MountPlan, unmount: @escaping @Sendable (_ force: Bool) -> FuseMountError?) {
+  init(
+    volume: Volume, cloud: FaultingContainer, plan: MountPlan,
+    unmount: @escaping @Sendable (_ force: Bool) -> FuseMountError?
+  ) {
     self.volume = volume
+    self.cloud = cloud
     self.unmount = unmount
     daemon = DaemonInfo(
       pid: getpid(), version: docsfsVersion, mountpoint: plan.mountpoint.text, readOnly: plan.options.readOnly
