@@ -1,16 +1,22 @@
 /// A JSON value and where it begins. FoundationEssentials' reader gives no places for what is well formed JSON and yet
 /// no command, so this small one does.
 struct JSONValue {
-  enum Content {
-    case string([UInt8])
-    case number(String)
-    case bool(Bool)
-    case null
-    case array([JSONValue])
-    case object([(key: String, value: JSONValue)])
-  }
-  var content: Content
+  var content: JSONContent
   var place: ControlPlace
+}
+
+indirect enum JSONContent {
+  case string([UInt8])
+  case number(String)
+  case bool(Bool)
+  case null
+  case array([JSONValue])
+  case object([JSONMember])
+}
+
+struct JSONMember {
+  var key: String
+  var value: JSONValue
 }
 
 /// RFC 8259, with bytes that are no UTF-8 allowed in strings, because paths are bytes.
@@ -77,9 +83,9 @@ struct JSONReader {
     }
   }
 
-  private mutating func members() throws(ControlError) -> [(key: String, value: JSONValue)] {
+  private mutating func members() throws(ControlError) -> [JSONMember] {
     advance()
-    var members: [(key: String, value: JSONValue)] = []
+    var members: [JSONMember] = []
     var keys: Set<String> = []
     if skip("}") { return members }
     repeat {
@@ -89,7 +95,7 @@ struct JSONReader {
       let key = String(decoding: try string(), as: UTF8.self)
       guard keys.insert(key).inserted else { throw place.error("\(key) is given twice") }
       try need(":", "behind the key \(key)")
-      members.append((key, try value()))
+      members.append(JSONMember(key: key, value: try value()))
     } while skip(",")
     try need("}", "or a comma")
     return members
@@ -111,7 +117,7 @@ struct JSONReader {
     return String(decoding: text[start..<index], as: UTF8.self)
   }
 
-  private mutating func word() throws(ControlError) -> JSONValue.Content {
+  private mutating func word() throws(ControlError) -> JSONContent {
     let place = here
     let start = index
     while let byte = peek, (0x61...0x7a).contains(byte | 0x20) { advance() }
@@ -188,7 +194,7 @@ extension JSONValue {
     switch content {
     case .object(let members):
       var attributes: [ControlAttribute] = []
-      for (key, value) in members { attributes.append(try value.attribute(key)) }
+      for member in members { attributes.append(try member.value.attribute(member.key)) }
       return attributes
     case .bool(true): return []
     default: return [try attribute("")]

@@ -133,7 +133,7 @@ extension ControlCommand {
   }
 
   private static func replace(
-    _ list: JSONValue, _ members: [(key: String, value: JSONValue)]
+    _ list: JSONValue, _ members: [JSONMember]
   ) throws(ControlError) -> ControlCommand {
     guard case .array(let values) = list.content else { throw list.place.error("replace wants a list of rules in [ ]") }
     var rules: [FaultRule] = []
