@@ -27,7 +27,7 @@ let package = Package(
       swiftSettings: strict),
     .target(
       name: "FuseBridge",
-      dependencies: ["DocsEngine", "Containers", "StorageErrors", "CFuse", "CLinux"],
+      dependencies: ["DocsEngine", "Containers", "Faults", "StorageErrors", "CFuse", "CLinux"],
       swiftSettings: strict),
     .executableTarget(
       name: "docsfs",

@@ -58,6 +58,11 @@ package enum CloudChange: Equatable, Sendable {
 package struct ControlStatement: Equatable, Sendable {
   package var command: ControlCommand
   package var place: ControlPlace
+
+  /// One that a program gives, and that stood nowhere.
+  package static func of(_ command: ControlCommand) -> ControlStatement {
+    ControlStatement(command: command, place: ControlPlace())
+  }
 }
 
 extension ControlCommand {

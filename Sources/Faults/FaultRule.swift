@@ -57,7 +57,7 @@ package struct FaultMatch: Equatable, Sendable {
 extension FaultCall {
   /// The kernel asks these before any path is walked: failing, they would lock out all paths, `.docsfs` too. So only
   /// `path=/` means them.
-  var isRootAttributes: Bool { operation == .getattr && path == [0x2f] }
+  package var isRootAttributes: Bool { operation == .getattr && path == [0x2f] }
 }
 
 /// Bytes of a file, `end` not among them.

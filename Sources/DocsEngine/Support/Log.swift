@@ -21,7 +21,7 @@ package enum Log {
 
 extension Timestamp {
   /// CLOCK_REALTIME.
-  static func now() -> Timestamp {
+  package static func now() -> Timestamp {
     var t = Glibc.timespec()
     clock_gettime(CLOCK_REALTIME, &t)
     return Timestamp(t)

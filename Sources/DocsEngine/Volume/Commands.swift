@@ -115,7 +115,7 @@ extension Volume {
     }
     switch answer.next({ $0 }) {
     case .success(let value)?: return value
-    case .failure(let errno)?: throw VolumeError("\(path): \(errno.message)", exitCode: 1)
+    case .failure(let errno)?: throw VolumeError("\(path): \(errno.message)", errno: errno)
     case nil: throw VolumeError("\(path): no answer")
     }
   }

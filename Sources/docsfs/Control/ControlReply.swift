@@ -1,9 +1,13 @@
 import DocsEngine
+import Faults
+import FuseBridge
+import StorageErrors
 
 /// A line that the daemon sends back: JSON, with what of it applies. The last one of a command has `done`.
 struct ControlReply: Codable, Sendable {
   var status: VolumeStatus?
   var daemon: DaemonInfo?
+  var faults: FaultStatus?
   var item: ItemStatus?
   /// Why the item above was left as it is.
   var refused: String?
@@ -12,6 +16,8 @@ struct ControlReply: Codable, Sendable {
   var exit: Int32?
   /// Why `exit` is not 0.
   var error: String?
+  /// The symbol of what a write to `.docsfs/control` would get.
+  var errno: String?
 
   init() {}
 
@@ -20,14 +26,18 @@ struct ControlReply: Codable, Sendable {
     self.refused = refused
   }
 
-  static func done(_ exit: Int32 = ExitCode.done, _ error: String? = nil) -> ControlReply {
+  static func done(_ exit: Int32 = ExitCode.done, _ error: String? = nil, _ errno: Errno? = nil) -> ControlReply {
     var reply = ControlReply()
     reply.done = true
     reply.exit = exit
     reply.error = error
+    reply.errno = errno?.name
     return reply
   }
 
+  static func done(_ error: ControlError) -> ControlReply {
+    .done(error.errno == .EINVAL ? ExitCode.usage : ExitCode.failed, error.description, error.errno)
+  }
   static func done(_ failure: Failure) -> ControlReply { .done(failure.exitCode, failure.message) }
 }
 
