@@ -121,8 +121,8 @@ enum FaultCommand {
     }
     bar.clear()
     guard let exit = last.exit, exit != ExitCode.done else { return ExitCode.done }
-    let message = last.error ?? "\(command.verb): refused"
-    throw Failure(place.map { "standard input:\($0.line): \(message)" } ?? message, exit)
+    let message = (last.error ?? "\(command.verb): refused").withoutPlace
+    throw Failure(place.map { "standard input:\($0.line):\($0.column): \(message)" } ?? message, exit)
   }
 }
 
@@ -133,4 +133,11 @@ extension ControlCommand {
 
 extension String {
   fileprivate var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
+
+  /// Where the daemon met a mistake is a place in the line that it got, which is not what the user wrote.
+  fileprivate var withoutPlace: String {
+    let parts = split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+    guard parts.count == 3, parts.prefix(2).allSatisfy({ Int($0) != nil }) else { return self }
+    return String(parts[2].drop { $0 == " " })
+  }
 }
