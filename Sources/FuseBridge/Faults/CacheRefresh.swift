@@ -39,7 +39,9 @@ final class CacheRefresh: Sendable {
 
   private func nextPass(_ state: inout State) -> UInt64?? {
     if state.isClosed { return .some(nil) }
-    return state.wanted > state.done ? state.wanted : nil
+    // Not a ternary: of a doubly optional result it takes `nil` for the inner one, and the thread would end.
+    if state.wanted > state.done { return state.wanted }
+    return nil
   }
 
   private func forgetAll() {
