@@ -46,18 +46,23 @@ final class SweepQueue: Sendable {
 
   /// Waits for something to do; nil: all is done, or has failed.
   func take() -> SweepFault? {
-    state.next { state -> SweepFault?? in
-      if state.failure != nil { return .some(nil) }
+    enum Next {
+      case run(SweepFault)
+      case end
+    }
+    let next = state.next { state -> Next? in
+      if state.failure != nil { return .end }
       for index in state.series.indices {
         let series = state.series[index]
         guard !series.hasEnded, series.next <= series.recorded || series.underWay == 0 else { continue }
         state.series[index].next += 1
         state.series[index].underWay += 1
-        return SweepFault(operation: series.operation, ordinal: series.next, errno: series.errno)
+        return .run(SweepFault(operation: series.operation, ordinal: series.next, errno: series.errno))
       }
-      let isOver = state.series.allSatisfy { $0.underWay == 0 }
-      return isOver ? .some(nil) : nil
-    } ?? nil
+      return state.series.allSatisfy { $0.underWay == 0 } ? .end : nil
+    }
+    guard case .run(let fault) = next else { return nil }
+    return fault
   }
 
   func done(_ fault: SweepFault, _ result: Result<SweepOutcome, Failure>) {
