@@ -3,8 +3,8 @@ import StorageErrors
 /// What one open handle writes to the control file: bytes in any pieces go in, whole commands come out.
 ///
 /// A command ends at its newline, or with the `}` of its JSON object; what is left when the handle is flushed is one too.
-/// Call `append`, then `next` until it gives nil; at the flush, `finish` likewise. When one throws, or a command is
-/// refused, call `discard`: what the same write brought behind it is dropped, as the writer takes the whole for failed.
+/// Call `append`, then `next` until it gives nil; at the flush, `finish` likewise. When one throws, call `discard`: what
+/// the same write brought behind it is dropped, as the writer takes the whole for failed.
 package struct ControlInput: Sendable {
   /// Bytes that one command may have.
   package static let limit = 1 << 20

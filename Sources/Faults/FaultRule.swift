@@ -78,7 +78,13 @@ package struct FaultOrdinals: Equatable, Sendable {
   package var first: Int
   /// The last one that can be; nil: no end.
   package var last: Int?
-  package var step = 1
+  package var step: Int
+
+  package init(first: Int, last: Int?, step: Int = 1) {
+    self.first = first
+    self.last = last
+    self.step = step
+  }
 
   func contains(_ ordinal: Int) -> Bool {
     ordinal >= first && ordinal <= last ?? .max && (ordinal - first) % step == 0

@@ -37,6 +37,9 @@ package struct LinkProfile: Sendable {
     self.source = source
   }
 
+  /// A cell of its row, as the data file writes it.
+  package func cell(_ column: LinkColumn) -> String { cells[column]?.text ?? "" }
+
   /// Whether the engine answers everything itself.
   package var isEngines: Bool { cells.values.allSatisfy { $0 == .engine } }
 
@@ -117,6 +120,12 @@ struct LinkCell: Equatable, Sendable {
 
   static func == (a: Self, b: Self) -> Bool { a.choices.elementsEqual(b.choices) { $0 == $1 } }
 
+  var text: String {
+    choices.map { condition, answer in
+      choices.count == 1 && condition == .else ? answer.text : "\(condition.rawValue):\(answer.text)"
+    }.joined(separator: ",")
+  }
+
   /// nil: not in the vocabulary.
   init?(_ text: String) {
     choices = []
@@ -132,6 +141,15 @@ struct LinkCell: Equatable, Sendable {
 }
 
 extension LinkAnswer {
+  var text: String {
+    switch self {
+    case .ok: "ok"
+    case .hang: "hang"
+    case .engine: "engine"
+    case .fail(let errno): errno.name
+    }
+  }
+
   fileprivate init?(_ text: String) {
     switch text {
     case "ok": self = .ok

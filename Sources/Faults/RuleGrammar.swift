@@ -218,9 +218,9 @@ extension ControlAttribute {
       } else if ["release", "forget"].contains(name) {
         throw error("op=\(name) answers nobody, so it cannot fail; close(2) is op=flush")
       } else {
+        guard !name.isEmpty else { throw error("an operation is missing beside a comma") }
         let known = FaultOperation.allCases.map(\.rawValue) + FaultOperationGroup.all.map(\.name)
-        throw error(
-          "unknown operation \(name.isEmpty ? "between the commas" : name)\(suggestion(for: name, among: known))")
+        throw error("unknown operation \(name)\(suggestion(for: name, among: known))")
       }
     }
     return operations

@@ -12,6 +12,10 @@ struct ControlReply: Codable, Sendable {
   /// Why the item above was left as it is.
   var refused: String?
   var progress: Progress?
+  /// Whole lines, of rules or of the log.
+  var text: String?
+  /// Where in the log the next lines will be, or are.
+  var next: Int?
   var done: Bool?
   var exit: Int32?
   /// Why `exit` is not 0.
@@ -24,6 +28,11 @@ struct ControlReply: Codable, Sendable {
   init(item: ItemStatus, refused: String? = nil) {
     self.item = item
     self.refused = refused
+  }
+
+  init(text: String, next: Int? = nil) {
+    self.text = text
+    self.next = next
   }
 
   static func done(_ exit: Int32 = ExitCode.done, _ error: String? = nil, _ errno: Errno? = nil) -> ControlReply {

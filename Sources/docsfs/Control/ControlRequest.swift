@@ -6,9 +6,13 @@ enum ControlRequest: Equatable, Sendable {
   case acceptDeletes
   /// `force`: who uses it is cut off.
   case unmount(force: Bool)
+  /// What reading `.docsfs/control` gives, for when the mount hangs.
+  case rules
+  /// The lines of `.docsfs/log` from that byte on, as many as one answer holds.
+  case log(from: Int)
   case control(ControlStatement)
 
-  private static let own = ["status", "accept-deletes", "unmount"]
+  private static let own = ["status", "accept-deletes", "unmount", "rules", "log"]
 
   init(_ command: ControlCommand) { self = .control(.of(command)) }
 
@@ -36,15 +40,20 @@ enum ControlRequest: Equatable, Sendable {
       return ControlPlace(column: word.column).error("\(text) is not wanted behind \(verb)")
     }
     if let extra = rest.dropFirst().first { throw refuse(extra) }
-    guard let word = rest.first else {
-      return verb == "status" ? .status(path: nil) : verb == "unmount" ? .unmount(force: false) : .acceptDeletes
-    }
+    guard let word = rest.first else { return alone[verb] ?? .status(path: nil) }
     switch (verb, word.key, word.text) {
     case ("status", nil, _): return .status(path: word.value)
     case ("unmount", "force", "0"), ("unmount", "force", "1"): return .unmount(force: word.text == "1")
+    case ("log", "from", let text):
+      guard let place = Int(text), place >= 0 else { throw refuse(word) }
+      return .log(from: place)
     default: throw refuse(word)
     }
   }
+
+  private static let alone: [String: ControlRequest] = [
+    "accept-deletes": .acceptDeletes, "unmount": .unmount(force: false), "rules": .rules, "log": .log(from: 0),
+  ]
 
   /// The line that `init` reads.
   var line: String {
@@ -52,6 +61,8 @@ enum ControlRequest: Equatable, Sendable {
     case .status(let path): path.map { "status \(ControlLine.quoted($0))" } ?? "status"
     case .acceptDeletes: "accept-deletes"
     case .unmount(let force): force ? "unmount force=1" : "unmount"
+    case .rules: "rules"
+    case .log(let place): "log from=\(place)"
     case .control(let statement): statement.command.text
     }
   }

@@ -42,6 +42,8 @@ struct VolumeCommands: Sendable {
   ) throws(VolumeError) -> ControlReply {
     switch request {
     case .status(let path): return try status(path, send)
+    case .rules: send(ControlReply(text: controlText))
+    case .log(let place): send(log(from: place))
     case .acceptDeletes: volume.acceptHeldDeletes()
     case .unmount(let force):
       guard let error = unmount(force) else { break }
@@ -108,6 +110,14 @@ struct VolumeCommands: Sendable {
 
   /// The rules, the link and the cloud's conditions, as lines that could be written back.
   var controlText: String { faults.text(cloud: cloud.command) }
+
+  /// Whole lines, as many as one answer may hold.
+  private func log(from place: Int) -> ControlReply {
+    let start = max(place, faults.logRange.lowerBound)
+    let bytes = faults.log(from: start, count: 1 << 20)
+    let lines = bytes.prefix((bytes.lastIndex(of: 0x0a) ?? -1) + 1)
+    return ControlReply(text: String(decoding: lines, as: UTF8.self), next: start + lines.count)
+  }
 
   private func status(_ path: [UInt8]?, _ send: (ControlReply) -> Void) throws(VolumeError) -> ControlReply {
     guard let path else {
