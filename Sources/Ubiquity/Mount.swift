@@ -43,8 +43,8 @@
       all.filter { path.isWithin($0.mountpoint) }.max { $0.mountpoint.bytes.count < $1.mountpoint.bytes.count }
     }
 
-    /// Whether its daemon answers.
-    var isAlive: Bool { (try? mountpoint.status()) != nil }
+    /// Whether its daemon answers. The kernel answers for a dead one what it remembers, but no attribute of this kind.
+    var isAlive: Bool { mountpoint.docsfs("state") != nil }
 
     /// Writes one command to the mount's control file. Throws what the command failed with.
     func command(_ verb: String, _ path: RawPath, isFolder: Bool) throws(Errno) {

@@ -65,6 +65,7 @@
       case (.EACCES, _), (.EPERM, _): .fileReadNoPermission
       case (.ENAMETOOLONG, .writing): .fileWriteInvalidFileName
       case (.ENAMETOOLONG, _): .fileReadInvalidFileName
+      case (.EFBIG, .reading): .fileReadTooLarge
       case (.ENOSPC, _), (.EDQUOT, _): .fileWriteOutOfSpace
       case (.EROFS, _): .fileWriteVolumeReadOnly
       case (.EEXIST, _): .fileWriteFileExists
