@@ -9,7 +9,8 @@ let iCloudContainerId = "iCloud.com.example.documents"
 // Documents Directory URL
 let fm = FileManager.default
 let localUrl = fm.urls(for: .documentDirectory, in: .userDomainMask)[0]  // Local Document Directory
-let iCloudUrl = fm.url(forUbiquityContainerIdentifier: iCloudContainerId)!.appendingPathComponent("Documents")  // iCloud Document Directory
+// iCloud Document Directory
+let iCloudUrl = fm.url(forUbiquityContainerIdentifier: iCloudContainerId)!.appendingPathComponent("Documents")
 
 // ローカル->iCloud ファイル移動
 func moveFilesToiCloud() {
