@@ -8,6 +8,7 @@ let package = Package(
   products: [
     .executable(name: "docsfs", targets: ["docsfs"]),
     .library(name: "StorageErrors", targets: ["StorageErrors"]),
+    .library(name: "Ubiquity", targets: ["Ubiquity"]),
   ],
   targets: [
     .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
@@ -16,6 +17,10 @@ let package = Package(
     .target(name: "CLinux"),
 
     .target(name: "StorageErrors", swiftSettings: strict),
+    .target(
+      name: "Ubiquity",
+      dependencies: ["StorageErrors", .target(name: "CLinux", condition: .when(platforms: [.linux]))],
+      swiftSettings: strict),
     .target(
       name: "Faults", dependencies: ["StorageErrors"], resources: [.embedInCode("LinkProfiles.tsv")],
       swiftSettings: strict),
@@ -40,7 +45,11 @@ let package = Package(
       name: "TestSupport", dependencies: ["Containers", "DocsEngine", "StorageErrors", "CLinux"],
       path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
-      name: "StorageErrorsTests", dependencies: ["StorageErrors"], swiftSettings: strict),
+      name: "StorageErrorsTests", dependencies: ["StorageErrors", "TestSupport"], swiftSettings: strict),
+    // Swift 5, as its author had it.
+    .executableTarget(
+      name: "ArticleMoves", dependencies: ["Ubiquity"], path: "Tests/ArticleMoves",
+      swiftSettings: [.swiftLanguageMode(.v5)]),
     .testTarget(
       name: "FaultsTests", dependencies: ["Faults", "StorageErrors", "TestSupport"], exclude: ["Corpus"],
       swiftSettings: strict),
@@ -53,7 +62,8 @@ let package = Package(
       name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"],
       swiftSettings: strict),
     .testTarget(
-      name: "MountedTests", dependencies: ["TestSupport", "StorageErrors", "CLinux", "docsfs"],
+      name: "MountedTests",
+      dependencies: ["TestSupport", "StorageErrors", "Ubiquity", "CLinux", "docsfs", "ArticleMoves"],
       exclude: ["Programs"], swiftSettings: strict),
   ]
 )
