@@ -8,6 +8,7 @@ let package = Package(
   products: [
     .executable(name: "docsfs", targets: ["docsfs"]),
     .library(name: "StorageErrors", targets: ["StorageErrors"]),
+    .library(name: "DocumentMigration", targets: ["DocumentMigration"]),
   ],
   targets: [
     .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
@@ -27,9 +28,17 @@ let package = Package(
       name: "FuseBridge",
       dependencies: ["DocsEngine", "Containers", "StorageErrors", "CFuse", "CLinux"],
       swiftSettings: strict),
+    .target(
+      name: "DocumentMigration",
+      dependencies: [
+        "StorageErrors", .target(name: "CCrypto", condition: .when(platforms: [.linux])),
+        .target(name: "CLinux", condition: .when(platforms: [.linux])),
+      ],
+      swiftSettings: strict),
     .executableTarget(
       name: "docsfs",
       dependencies: [
+        "DocumentMigration",
         "FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux",
       ],
       swiftSettings: strict),

@@ -1,0 +1,101 @@
+import Foundation
+import StorageErrors
+
+/// Folders go before and after what is in them: made first, open to us; given their attributes last, when nothing changes
+/// them any more, and only then removed from the source.
+struct Folders: Sendable {
+  let mover: Mover
+  private var options: Migration.Options { mover.options }
+  private var ledger: Ledger { mover.ledger }
+
+  /// The folders that could not be made, or were skipped, with why. What lies in one that is named is not named.
+  func make(_ folders: [Listing.Entry]) -> [DocumentPath: FileReport] {
+    var left: [DocumentPath: FileReport] = [:]
+    var parents: Set<DocumentPath> = []
+    for folder in folders where !isBelow(folder.path, left) {
+      do throws(StepFailure) {
+        guard mover.control.mayGoOn else { throw .cancelled }
+        mover.options.crashPoint?("makeFolder", folder.path)
+        if try make(folder, &left) { parents.insert(folder.path.parent) }
+      } catch { left[folder.path] = FileReport(folder, error) }
+    }
+    for parent in parents {
+      // Each file's step reports a folder that cannot be synced.
+      try? POSIX.syncFolder(mover.destination[parent])
+    }
+    return left
+  }
+
+  func isBelow(_ path: DocumentPath, _ left: [DocumentPath: FileReport]) -> Bool {
+    guard !left.isEmpty else { return false }
+    var folder = path.parent
+    while !folder.isRoot {
+      if left[folder] != nil { return true }
+      folder = folder.parent
+    }
+    return false
+  }
+
+  /// Whether it was made now. One that is there stays as it is.
+  private func make(_ folder: Listing.Entry, _ left: inout [DocumentPath: FileReport]) throws(StepFailure) -> Bool {
+    let path = mover.destination[folder.path]
+    let there = try attempt(.destination, "look at", path) { () throws(Errno) in try POSIX.statusIfPresent(path) }
+    if let there {
+      if there.kind == .folder { return false }
+      switch Decision.onConflict(folder.status, there, options.onConflict) {
+      case .skip(let reason):
+        var report = FileReport(folder, .skipped)
+        report.reason = reason
+        left[folder.path] = report
+      default: throw .refused(.kindsDiffer)
+      }
+      return false
+    }
+    try ledger.note(
+      .made(path: folder.path, mode: UInt32(folder.status.mode), modified: folder.status.modified), durable: true)
+    try attempt(.destination, "make", path) { () throws(Errno) in try POSIX.makeFolder(path) }
+    return true
+  }
+
+  /// Attributes, then away from the source; the deepest first. Gives what failed.
+  func finish(_ folders: [Listing.Entry]) -> [FileReport] {
+    folders.reversed().compactMap { folder in
+      do throws(StepFailure) {
+        mover.options.crashPoint?("finishFolder", folder.path)
+        try setAttributes(folder)
+        if options.disposition == .move { try remove(folder) }
+        return nil
+      } catch { return FileReport(folder, error) }
+    }
+  }
+
+  private func setAttributes(_ folder: Listing.Entry) throws(StepFailure) {
+    guard let wanted = ledger.folder(folder.path) else { return }
+    let path = mover.destination[folder.path]
+    var status = folder.status
+    status.mode = mode_t(wanted.mode)
+    status.modified = wanted.modified
+    let xattrs = try attempt(.source, "read the attributes of", mover.source[folder.path]) { () throws(Errno) in
+      try POSIX.userXattrs(mover.source[folder.path])
+    }
+    try attempt(.destination, "set the attributes of", path) { () throws(Errno) in
+      for (name, value) in xattrs { try POSIX.setXattr(path, name, value) }
+      POSIX.setOwner(path, of: status)
+      do throws(Errno) { try POSIX.setMode(path, status.mode) } catch {
+        if error != .EPERM, error != .EOPNOTSUPP { throw error }
+      }
+      try POSIX.setTimes(path, of: status)
+    }
+    try ledger.note(.finished(path: folder.path))
+  }
+
+  /// Only an empty one goes: what stayed, or came meanwhile, keeps its folder.
+  private func remove(_ folder: Listing.Entry) throws(StepFailure) {
+    let path = mover.source[folder.path]
+    try attempt(.source, "remove", path) { () throws(Errno) in
+      do throws(Errno) { try POSIX.removeFolder(path) } catch {
+        if error != .ENOTEMPTY, error != .EEXIST, error != .ENOENT { throw error }
+      }
+    }
+  }
+}

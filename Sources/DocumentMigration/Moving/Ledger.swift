@@ -1,0 +1,122 @@
+import StorageErrors
+
+/// What the journal of a migration holds. Paths are from the roots.
+enum MigrationRecord: Codable, Sendable {
+  /// A folder is about to be made; it gets these attributes when all is in it.
+  case made(path: DocumentPath, mode: UInt32, modified: Int64)
+  /// The folder has its attributes.
+  case finished(path: DocumentPath)
+  /// `temporary` is about to be made; it becomes `target`.
+  case began(path: DocumentPath, temporary: DocumentPath, target: DocumentPath, wasPlaceholder: Bool)
+  /// `target` is proven. The source was `source` then, and the target is `destination`.
+  case placed(path: DocumentPath, target: DocumentPath, source: Stamp, destination: Stamp)
+  /// The source has been dealt with.
+  case released(path: DocumentPath, kept: Bool)
+  /// It was given up, and its temporary file is gone.
+  case dropped(path: DocumentPath)
+}
+
+/// The journal, and what it says of each document.
+final class Ledger: Sendable {
+  struct Document: Hashable, Sendable {
+    struct Begun: Hashable, Sendable {
+      var temporary: DocumentPath
+      var target: DocumentPath
+      var wasPlaceholder: Bool
+    }
+    struct Placed: Hashable, Sendable {
+      var target: DocumentPath
+      var source: Stamp
+      var destination: Stamp
+    }
+    var begun: Begun?
+    var placed: Placed?
+    /// With `--keep`; what was released by `--move` is forgotten.
+    var isReleased = false
+  }
+  struct Folder: Hashable, Sendable {
+    var mode: UInt32
+    /// Nanoseconds since 1970.
+    var modified: Int64
+  }
+
+  struct State: Sendable {
+    var documents: [DocumentPath: Document] = [:]
+    /// Made by this migration, and not yet with their attributes.
+    var folders: [DocumentPath: Folder] = [:]
+  }
+
+  private let journal: Journal<MigrationRecord>
+  private let state: Locked<State>
+  /// Part of the names of its temporary files.
+  let name: String
+  var path: DocumentPath { journal.path }
+
+  init(_ name: String, in folder: DocumentPath) throws(MigrationError) {
+    self.name = name
+    var state = State()
+    journal = try Journal(name, in: folder) { records in
+      for record in records { state.take(record) }
+      return state.records
+    }
+    self.state = Locked(state)
+  }
+
+  subscript(_ path: DocumentPath) -> Document { state.update { $0.documents[path] ?? Document() } }
+  func folder(_ path: DocumentPath) -> Folder? { state.update { $0.folders[path] } }
+
+  /// Those that were begun and never placed: their temporary files may be there.
+  var unfinished: [Document.Begun] {
+    state.update { $0.documents.values.compactMap { $0.placed == nil ? $0.begun : nil } }
+  }
+
+  func note(_ record: MigrationRecord, durable: Bool = false) throws(StepFailure) {
+    try attempt(.journal, "write", journal.path) { () throws(Errno) in
+      try journal.append(record, durable: durable)
+    }
+    state.update { $0.take(record) }
+  }
+
+  /// After a run that left nothing to resume and nothing to remember.
+  func removeIfEmpty() {
+    if state.update({ $0.documents.isEmpty && $0.folders.isEmpty }) { journal.remove() }
+  }
+}
+
+extension Ledger.State {
+  mutating func take(_ record: MigrationRecord) {
+    switch record {
+    case .made(let path, let mode, let modified): folders[path] = Ledger.Folder(mode: mode, modified: modified)
+    case .finished(let path): folders[path] = nil
+    case .began(let path, let temporary, let target, let wasPlaceholder):
+      // A placeholder that an earlier attempt materialized is still to be evicted.
+      let earlier = documents[path].map { !$0.isReleased && $0.begun?.wasPlaceholder == true } ?? false
+      documents[path, default: .init()].begun = .init(
+        temporary: temporary, target: target, wasPlaceholder: wasPlaceholder || earlier)
+    case .placed(let path, let target, let source, let destination):
+      documents[path, default: .init()].placed = .init(target: target, source: source, destination: destination)
+      documents[path]?.isReleased = false
+    case .released(let path, let kept):
+      if kept { documents[path]?.isReleased = true } else { documents[path] = nil }
+    case .dropped(let path): documents[path] = nil
+    }
+  }
+
+  /// As few records as say the same.
+  var records: [MigrationRecord] {
+    var records = folders.map { MigrationRecord.made(path: $0, mode: $1.mode, modified: $1.modified) }
+    for (path, document) in documents {
+      if let begun = document.begun {
+        records.append(
+          .began(
+            path: path, temporary: begun.temporary, target: begun.target, wasPlaceholder: begun.wasPlaceholder))
+      }
+      if let placed = document.placed {
+        records.append(
+          .placed(path: path, target: placed.target, source: placed.source, destination: placed.destination))
+      }
+      if document.isReleased { records.append(.released(path: path, kept: true)) }
+    }
+    return records
+  }
+}
