@@ -47,7 +47,7 @@ let package = Package(
       name: "TestSupport", dependencies: ["Containers", "DocsEngine", "StorageErrors", "CLinux"],
       path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
-      name: "StorageErrorsTests", dependencies: ["StorageErrors"], swiftSettings: strict),
+      name: "StorageErrorsTests", dependencies: ["StorageErrors", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "ContainersTests", dependencies: ["Containers", "TestSupport"], swiftSettings: strict),
     .testTarget(

@@ -9,7 +9,7 @@ enum Program {
   static let commands: [CommandSpec] = [
     MountCommand.spec, UnmountCommand.spec, StatusCommand.spec, ItemCommands.materialize, ItemCommands.evict,
     ItemCommands.pin, ItemCommands.unpin, SyncCommand.spec, RunCommand.spec, MigrateCommand.spec,
-    DoctorCommand.spec,
+    DoctorCommand.spec, ClassifyCommand.spec,
   ]
 
   /// As bytes: a path need not be text. The program's own name is left out.

@@ -58,7 +58,7 @@ struct Attempts: Sendable {
 
   private func next(_ errno: Errno, _ side: StepFailure.Side, _ failure: StepFailure, _ left: inout Int) -> Next {
     if side == .journal { return stop(failure) }
-    switch Verdict(errno).action {
+    switch Remedy(errno).action {
     case .reopen:
       left -= 1
       return left > 0 ? .again : .never

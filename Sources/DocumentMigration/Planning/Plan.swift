@@ -1,4 +1,5 @@
 import Foundation
+import StorageErrors
 
 /// What a migration would do, and what it would trip over. Made without changing anything, and without materializing.
 public struct MigrationPlan: Codable, Sendable {
@@ -30,8 +31,8 @@ public struct MigrationPlan: Codable, Sendable {
   public struct Left: Codable, Hashable, Sendable {
     /// From the source's root.
     public var path: DocumentPath
-    /// A stable word.
-    public var category: String
+    /// What kind of reason it is, in StorageErrors' words.
+    public var category: Classification.Category
     /// Why.
     public var reason: String
     /// What to do.

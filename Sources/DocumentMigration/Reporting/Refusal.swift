@@ -49,7 +49,7 @@ extension Refusal {
 
   var advice: String {
     switch self {
-    case .unreadable(let errno): Verdict(errno).advice
+    case .unreadable(let errno): Remedy(errno).advice
     case .special: "it stays; remove it, or leave it"
     case .otherFileSystem: "migrate that by itself, or unmount it"
     case .stubWithoutDocument: "download it on its device, then run the same command again"
@@ -65,24 +65,17 @@ extension Refusal {
     }
   }
 
-  /// A stable word, in StorageErrors' vocabulary where that has one.
-  var category: String {
+  /// In StorageErrors' words.
+  var category: Classification.Category {
     switch self {
-    case .unreadable(let errno): Verdict(errno).category
-    case .special, .otherFileSystem: "notADocument"
-    case .stubWithoutDocument, .damagedStub: "notMaterialized"
-    case .collision, .kindsDiffer: "exists"
-    case .folderMissing: "folderMissing"
-    case .keepsChanging, .openForWriting: "busy"
-    case .readBackDiffers: "ioFailure"
-    case .attributesDoNotFit: "attributesNotRepresentable"
-    case .temporary: "temporary"
-    case .vanished: "notFound"
+    case .unreadable(let errno): Remedy(errno).category
+    case .special, .otherFileSystem, .attributesDoNotFit, .temporary: .unsupported
+    case .stubWithoutDocument: .notMaterialized
+    case .damagedStub, .readBackDiffers: .corrupt
+    case .collision: .exists
+    case .kindsDiffer: .wrongKind
+    case .folderMissing, .vanished: .notFound
+    case .keepsChanging, .openForWriting: .busy
     }
   }
-}
-
-extension String {
-  /// strerror's sentences begin with a capital letter; ours go on after a colon.
-  var lowercasedFirst: String { prefix(1).lowercased() + dropFirst() }
 }

@@ -29,8 +29,8 @@ public struct FileReport: Codable, Hashable, Sendable {
   public internal(set) var target: DocumentPath?
   /// Its size.
   public internal(set) var bytes: Int64 = 0
-  /// A stable word for why it failed, such as `disconnected`, `outOfSpace`, `exists`, `busy`.
-  public internal(set) var category: String?
+  /// What kind of failure it was, in StorageErrors' words.
+  public internal(set) var category: Classification.Category?
   /// One line: why it was skipped or failed.
   public internal(set) var reason: String?
   /// What to do about it.
@@ -121,18 +121,18 @@ enum StepFailure: Error, Hashable, Sendable {
   }
   var advice: String {
     switch self {
-    case .system(let errno, _, _, _): Verdict(errno).advice
+    case .system(let errno, _, _, _): Remedy(errno).advice
     case .refused(let refusal): refusal.advice
     case .cancelled: "run the same command again"
     case .stalled: "reconnect the storage, then run the same command again"
     }
   }
-  var category: String {
+  var category: Classification.Category {
     switch self {
-    case .system(let errno, _, _, _): Verdict(errno).category
+    case .system(let errno, _, _, _): Remedy(errno).category
     case .refused(let refusal): refusal.category
-    case .cancelled: "cancelled"
-    case .stalled: "disconnected"
+    case .cancelled: .cancelled
+    case .stalled: .disconnected
     }
   }
 }

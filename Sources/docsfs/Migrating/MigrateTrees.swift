@@ -1,6 +1,7 @@
 import CLinux
 import Containers
 import DocumentMigration
+import StorageErrors
 
 /// `to-cloud` and `to-local`.
 enum MigrateTrees {
@@ -72,10 +73,11 @@ enum MigrateTrees {
   static func exitCode(_ report: MigrationReport) -> Int32 {
     if report.isComplete { return ExitCode.done }
     let failures = report.files.filter { $0.outcome == .failed }
-    let passes = ["disconnected", "staleHandle", "busy", "providerUnavailable", "cancelled"]
-    if report.stopped != nil, failures.allSatisfy({ passes.contains($0.category ?? "") }) { return ExitCode.tryAgain }
+    let passes: [Classification.Category] = [.disconnected, .staleHandle, .busy, .providerUnavailable, .cancelled]
+    let allPass = failures.allSatisfy { failure in passes.contains { $0 == failure.category } }
+    if report.stopped != nil, allPass { return ExitCode.tryAgain }
     if report.count(.moved) + report.count(.copied) + report.count(.alreadyThere) > 0 { return ExitCode.partly }
-    return failures.allSatisfy { passes.contains($0.category ?? "") } ? ExitCode.tryAgain : ExitCode.failed
+    return allPass ? ExitCode.tryAgain : ExitCode.failed
   }
 
   /// Why it could not be evicted.
