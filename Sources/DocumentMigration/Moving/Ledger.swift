@@ -14,6 +14,8 @@ enum MigrationRecord: Codable, Sendable {
   case released(path: DocumentPath, kept: Bool)
   /// It was given up, and its temporary file is gone.
   case dropped(path: DocumentPath)
+  /// A relocation brought this unit to `target`.
+  case relocated(path: DocumentPath, target: DocumentPath)
 }
 
 /// The journal, and what it says of each document.
@@ -44,6 +46,8 @@ final class Ledger: Sendable {
     var documents: [DocumentPath: Document] = [:]
     /// Made by this migration, and not yet with their attributes.
     var folders: [DocumentPath: Folder] = [:]
+    /// Where relocations have brought their units.
+    var relocated: [DocumentPath: DocumentPath] = [:]
   }
 
   private let journal: Journal<MigrationRecord>
@@ -63,6 +67,7 @@ final class Ledger: Sendable {
   }
 
   subscript(_ path: DocumentPath) -> Document { state.update { $0.documents[path] ?? Document() } }
+  var relocated: [DocumentPath: DocumentPath] { state.update { $0.relocated } }
   func folder(_ path: DocumentPath) -> Folder? { state.update { $0.folders[path] } }
 
   /// Those that were begun and never placed: their temporary files may be there.
@@ -79,7 +84,7 @@ final class Ledger: Sendable {
 
   /// After a run that left nothing to resume and nothing to remember.
   func removeIfEmpty() {
-    if state.update({ $0.documents.isEmpty && $0.folders.isEmpty }) { journal.remove() }
+    if state.update({ $0.documents.isEmpty && $0.folders.isEmpty && $0.relocated.isEmpty }) { journal.remove() }
   }
 }
 
@@ -99,12 +104,14 @@ extension Ledger.State {
     case .released(let path, let kept):
       if kept { documents[path]?.isReleased = true } else { documents[path] = nil }
     case .dropped(let path): documents[path] = nil
+    case .relocated(let path, let target): relocated[path] = target
     }
   }
 
   /// As few records as say the same.
   var records: [MigrationRecord] {
     var records = folders.map { MigrationRecord.made(path: $0, mode: $1.mode, modified: $1.modified) }
+    records += relocated.map { .relocated(path: $0, target: $1) }
     for (path, document) in documents {
       if let begun = document.begun {
         records.append(

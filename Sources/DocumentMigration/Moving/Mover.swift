@@ -11,6 +11,8 @@ struct Mover: Sendable {
   let options: Migration.Options
   let ledger: Ledger
   let control: RunControl
+  /// Both names for as long as the unit that a document belongs to is not all there.
+  var linksInsteadOfRenaming = false
 
   /// One of the two trees.
   struct Root: Sendable {
@@ -28,9 +30,20 @@ struct Mover: Sendable {
 
   /// The whole way; see `Step` for its order.
   func run(_ entry: Listing.Entry, read: @escaping (Int64) -> Void) throws(StepFailure) -> FileReport {
-    var step = Step.look
+    switch try walk(.look, entry, read: read, until: { _ in false }) {
+    case .done(let report): return report
+    default: throw .cancelled
+    }
+  }
+
+  /// From `step` on to the end, or to the first step that `until` names.
+  func walk(
+    _ step: Step, _ entry: Listing.Entry, read: @escaping (Int64) -> Void = { _ in }, until: (Step) -> Bool
+  ) throws(StepFailure) -> Step {
+    var step = step
     while true {
-      if case .done(let report) = step { return report }
+      if case .done = step { return step }
+      if until(step) { return step }
       try control.checkpoint()
       options.crashPoint?(step.name, entry.path)
       step = try advance(step, entry, read)
@@ -44,6 +57,7 @@ struct Mover: Sendable {
     case .look: try look(entry)
     case .compare(let subject, let other): try compare(subject, other)
     case .rename(let subject): try rename(subject)
+    case .link(let subject): try link(subject)
     case .copy(let subject): try copy(subject, read)
     case .attributes(let copy): try setAttributes(copy)
     case .sync(let copy): try sync(copy)
@@ -61,8 +75,9 @@ struct Mover: Sendable {
     let known = ledger[entry.path]
     guard let status = try found(at: .source, entry.path) else { return try gone(entry, known) }
     guard status.kind == entry.status.kind else { throw .refused(.keepsChanging) }
+    let own = entry.target ?? entry.path
     var subject = Step.Subject(
-      entry: entry, status: status, target: entry.path,
+      entry: entry, status: status, target: own,
       wasPlaceholder: entry.isPlaceholder || !known.isReleased && known.begun?.wasPlaceholder == true)
     if let placed = known.placed, let there = try found(at: .destination, placed.target),
       there.stamp.isUntouched(since: placed.destination)
@@ -75,8 +90,8 @@ struct Mover: Sendable {
         return bring(subject)
       }
     }
-    subject.target = known.placed?.target ?? known.begun?.target ?? entry.path
-    if subject.target != entry.path, try found(at: .destination, subject.target) == nil { subject.target = entry.path }
+    subject.target = known.placed?.target ?? known.begun?.target ?? own
+    if subject.target != own, try found(at: .destination, subject.target) == nil { subject.target = own }
     guard let there = try found(at: .destination, subject.target) else { return bring(subject) }
     return .compare(subject, with: there)
   }
@@ -101,7 +116,8 @@ struct Mover: Sendable {
   }
 
   private func bring(_ subject: Step.Subject) -> Step {
-    options.disposition == .move && subject.status.device == destination.device ? .rename(subject) : .copy(subject)
+    guard options.disposition == .move, subject.status.device == destination.device else { return .copy(subject) }
+    return linksInsteadOfRenaming ? .link(subject) : .rename(subject)
   }
 
   private func compare(_ subject: Step.Subject, _ there: FileStatus) throws(StepFailure) -> Step {
@@ -130,6 +146,7 @@ struct Mover: Sendable {
 
   private func isSame(_ subject: Step.Subject, _ there: FileStatus) throws(StepFailure) -> Bool {
     guard subject.status.kind == there.kind else { return false }
+    if subject.status.inode == there.inode, subject.status.device == there.device { return true }
     if there.kind == .symlink {
       return try link(.source, source[subject.entry.path]) == link(.destination, destination[subject.target])
     }
@@ -160,6 +177,24 @@ struct Mover: Sendable {
       throw error
     }
     return .syncFolder(Step.Placed(subject: subject, outcome: .moved, hasSource: false))
+  }
+
+  private func link(_ subject: Step.Subject) throws(StepFailure) -> Step {
+    let from = source[subject.entry.path]
+    let to = destination[subject.target]
+    do throws(Errno) { try POSIX.link(from, to) } catch {
+      // A mount of docsfs and FAT have no hard links; then both are whole by a copy.
+      if [.EPERM, .EXDEV, .EOPNOTSUPP].contains(error) { return .copy(subject) }
+      throw .system(error, .destination, verb: "link", to)
+    }
+    // The second name counts as a change of the file.
+    guard let now = try found(at: .source, subject.entry.path), now.stamp.isUntouched(since: subject.status.stamp)
+    else {
+      throw .refused(.keepsChanging)
+    }
+    var subject = subject
+    subject.status = now
+    return .syncFolder(Step.Placed(subject: subject, outcome: .moved))
   }
 
   /// Gives `from` the name `to`. Never over anything but what was decided to be replaced.

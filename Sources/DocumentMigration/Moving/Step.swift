@@ -7,6 +7,8 @@ enum Step: Sendable {
   case compare(Subject, with: FileStatus)
   /// Both sides are one file system: the name moves, the bytes stay.
   case rename(Subject)
+  /// As `rename`, but the document has both names until it is released: for units of several files.
+  case link(Subject)
   /// Into a temporary file beside the target.
   case copy(Subject)
   /// Owner, mode, extended attributes, times.
@@ -67,6 +69,7 @@ enum Step: Sendable {
     case .look: "look"
     case .compare: "compare"
     case .rename: "rename"
+    case .link: "link"
     case .copy: "copy"
     case .attributes: "attributes"
     case .sync: "sync"

@@ -11,6 +11,8 @@ struct Listing: Sendable {
     var isPlaceholder = false
     /// The stub that stands for it in its folder.
     var stub: DocumentPath?
+    /// Where it goes, from the destination's root; nil: to its own path.
+    var target: DocumentPath?
   }
 
   /// What cannot be migrated, and why.

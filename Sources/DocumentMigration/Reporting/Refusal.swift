@@ -23,6 +23,8 @@ enum Refusal: Error, Hashable, Sendable {
   case attributesDoNotFit([String])
   /// A temporary file of a migration.
   case temporary
+  /// Of a database only the sidecars are here.
+  case databaseMissing
   case vanished
 }
 
@@ -43,6 +45,7 @@ extension Refusal {
     case .readBackDiffers: "what the destination gives back is not what was written"
     case .attributesDoNotFit(let names): "the destination cannot hold its attributes \(names.joined(separator: ", "))"
     case .temporary: "is a temporary file of a migration"
+    case .databaseMissing: "only sidecars of it are here, and the database is in neither place, or is another one"
     case .vanished: "it has gone since the folder was read"
     }
   }
@@ -61,6 +64,7 @@ extension Refusal {
     case .readBackDiffers: "do not trust that disk; the source is untouched"
     case .attributesDoNotFit: "use --keep, or another destination"
     case .temporary: "run the migration it belongs to again, which tidies up, or remove it"
+    case .databaseMissing: "remove the sidecars, if the database is to be downloaded again"
     case .vanished: "nothing to do if you removed it"
     }
   }
@@ -74,7 +78,7 @@ extension Refusal {
     case .damagedStub, .readBackDiffers: .corrupt
     case .collision: .exists
     case .kindsDiffer: .wrongKind
-    case .folderMissing, .vanished: .notFound
+    case .folderMissing, .vanished, .databaseMissing: .notFound
     case .keepsChanging, .openForWriting: .busy
     }
   }

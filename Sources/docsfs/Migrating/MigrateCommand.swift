@@ -41,8 +41,11 @@ enum MigrateCommand {
     case "to-cloud", "to-local":
       guard rest.count == 2 else { throw .usage("migrate \(verb): give SRC and DST") }
       return try MigrateTrees.run(verb, rest[0], rest[1], arguments)
+    case "relocate", "audit":
+      guard rest.isEmpty else { throw .usage("migrate \(verb): the folder is given by --home") }
+      return verb == "relocate" ? try MigrateHome.relocate(arguments) : try MigrateHome.audit(arguments)
     default:
-      let verbs = ["to-cloud", "to-local"]
+      let verbs = ["to-cloud", "to-local", "relocate", "audit"]
       throw .usage("migrate: unknown verb \(verb)" + suggestion(for: verb, among: verbs))
     }
   }
