@@ -12,7 +12,7 @@ struct Folders: Sendable {
   func make(_ folders: [Listing.Entry]) -> [DocumentPath: FileReport] {
     var left: [DocumentPath: FileReport] = [:]
     var parents: Set<DocumentPath> = []
-    for folder in folders where !isBelow(folder.path, left) {
+    for folder in folders where blocker(of: folder.path, left) == nil {
       do throws(StepFailure) {
         guard mover.control.mayGoOn else { throw .cancelled }
         mover.options.crashPoint?("makeFolder", folder.path)
@@ -26,14 +26,10 @@ struct Folders: Sendable {
     return left
   }
 
-  func isBelow(_ path: DocumentPath, _ left: [DocumentPath: FileReport]) -> Bool {
-    guard !left.isEmpty else { return false }
-    var folder = path.parent
-    while !folder.isRoot {
-      if left[folder] != nil { return true }
-      folder = folder.parent
-    }
-    return false
+  /// What became of the folder, of those in `left`, that `path` lies in.
+  func blocker(of path: DocumentPath, _ left: [DocumentPath: FileReport]) -> FileReport? {
+    guard !left.isEmpty else { return nil }
+    return path.ancestors.lazy.compactMap { left[$0] }.first
   }
 
   /// Whether it was made now. One that is there stays as it is.
@@ -41,7 +37,14 @@ struct Folders: Sendable {
     let path = mover.destination[folder.path]
     let there = try attempt(.destination, "look at", path) { () throws(Errno) in try POSIX.statusIfPresent(path) }
     if let there {
-      if there.kind == .folder { return false }
+      if there.kind == .folder {
+        if let ours = ledger.folder(folder.path) {
+          try attempt(.destination, "open", path) { () throws(Errno) in
+            try POSIX.setMode(path, mode_t(ours.mode) | 0o700)
+          }
+        }
+        return false
+      }
       switch Decision.onConflict(folder.status, there, options.onConflict) {
       case .skip(let reason):
         var report = FileReport(folder, .skipped)
@@ -57,12 +60,16 @@ struct Folders: Sendable {
     return true
   }
 
-  /// Attributes, then away from the source; the deepest first. Gives what failed.
-  func finish(_ folders: [Listing.Entry]) -> [FileReport] {
-    folders.reversed().compactMap { folder in
+  /// Attributes, then away from the source; the deepest first. Gives what failed. One that a later run has to put more
+  /// into stays in the journal: that run opens it again.
+  func finish(_ folders: [Listing.Entry], _ documents: [FileReport]) -> [FileReport] {
+    let open = Set(documents.filter { !$0.isSettled }.flatMap { $0.path.ancestors })
+    return folders.reversed().compactMap { folder in
       do throws(StepFailure) {
         mover.options.crashPoint?("finishFolder", folder.path)
         try setAttributes(folder)
+        if open.contains(folder.path) { return nil }
+        if ledger.folder(folder.path) != nil { try ledger.note(.finished(path: folder.path)) }
         if options.disposition == .move { try remove(folder) }
         return nil
       } catch { return FileReport(folder, error) }
@@ -86,7 +93,6 @@ struct Folders: Sendable {
       }
       try POSIX.setTimes(path, of: status)
     }
-    try ledger.note(.finished(path: folder.path))
   }
 
   /// Only an empty one goes: what stayed, or came meanwhile, keeps its folder.

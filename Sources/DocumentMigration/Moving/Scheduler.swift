@@ -17,8 +17,8 @@ struct Scheduler: Sendable {
     let left = plan.left.map { FileReport($0) } + unmade.values
     for report in left { events.send(.file(report)) }
     let reports = migrate(documents, steps, unmade)
-    let made = folders.filter { unmade[$0.path] == nil && !steps.isBelow($0.path, unmade) }
-    let unfinished = control.mayGoOn ? steps.finish(made) : []
+    let made = folders.filter { unmade[$0.path] == nil && steps.blocker(of: $0.path, unmade) == nil }
+    let unfinished = control.mayGoOn ? steps.finish(made, left + reports) : []
     for report in unfinished { events.send(.file(report)) }
     var report = MigrationReport()
     report.files = (left + reports + unfinished).sorted { $0.path.precedesInTree($1.path) }
@@ -48,8 +48,8 @@ struct Scheduler: Sendable {
       threads: min(mover.options.jobs, documents.count), name: "migrate", keepsWaiting: keepsWaiting
     ) {
       entry in
-      if folders.isBelow(entry.path, unmade) {
-        ended(FileReport(entry, .refused(.folderMissing)))
+      if let blocker = folders.blocker(of: entry.path, unmade) {
+        ended(FileReport(entry, in: blocker))
       } else {
         ended(control.mayGoOn ? attempts.migrate(entry) : FileReport(entry, .cancelled))
       }

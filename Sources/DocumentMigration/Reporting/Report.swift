@@ -45,6 +45,19 @@ public struct FileReport: Codable, Hashable, Sendable {
     self.outcome = outcome
   }
 
+  /// Of a document whose folder has not been made.
+  init(_ entry: Listing.Entry, in folder: FileReport) {
+    if folder.outcome == .skipped {
+      self.init(entry, .skipped)
+      reason = folder.reason
+    } else {
+      self.init(entry, .refused(.folderMissing))
+    }
+  }
+
+  /// Nothing is left to do for it.
+  var isSettled: Bool { outcome != .failed && outcome != .notTried }
+
   init(_ left: MigrationPlan.Left) {
     path = left.path
     kind = "other"
@@ -73,7 +86,7 @@ public struct MigrationReport: Codable, Hashable, Sendable {
   }
   /// Everything that was asked for has been done.
   public var isComplete: Bool {
-    stopped == nil && files.allSatisfy { $0.outcome != .failed && $0.outcome != .notTried }
+    stopped == nil && files.allSatisfy(\.isSettled)
   }
 }
 

@@ -33,6 +33,17 @@ public struct DocumentPath: Hashable, Sendable {
     return DocumentPath(slash == 0 ? bytes[...slash] : bytes[..<slash])
   }
 
+  /// Of a relative path: the folders it lies in, the nearest first, the root left out.
+  package var ancestors: [DocumentPath] {
+    var folder = parent
+    var all: [DocumentPath] = []
+    while !folder.isRoot {
+      all.append(folder)
+      folder = folder.parent
+    }
+    return all
+  }
+
   package func appending(_ other: DocumentPath) -> DocumentPath { appending(other.bytes) }
   package func appending(_ name: [UInt8]) -> DocumentPath {
     if name.isEmpty { return self }
