@@ -81,6 +81,9 @@ final class Journal<Record: Codable & Sendable>: @unchecked Sendable {
     }
   }
 
+  /// Somebody else may have it. The last thread that holds it may live on for a moment.
+  func unlock() { flock(lock.fd, LOCK_UN) }
+
   /// Nothing is left to resume.
   func remove() { try? POSIX.remove(path) }
 

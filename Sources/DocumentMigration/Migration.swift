@@ -90,18 +90,22 @@ public final class Migration: Sendable {
   ) throws(MigrationError) -> MigrationReport {
     let folders = try Folders(self)
     let ledger = try Ledger(folders.name, in: try journalFolder(folders))
+    // Threads that were given up hold on to their journal.
+    defer { if control.running.isEmpty { ledger.close() } }
     let plan = try planned(folders)
     let sink = EventSink(events)
     sink.send(.planned(plan))
     try checkRoom(plan, folders)
-    let mover: Mover
+    return Scheduler(mover: try mover(folders, ledger), events: sink).run(plan)
+  }
+
+  private func mover(_ folders: Folders, _ ledger: Ledger) throws(MigrationError) -> Mover {
     do throws(Errno) {
       if !folders.destinationIsThere { try POSIX.makeFolder(folders.destination, mode: 0o777) }
-      mover = Mover(
+      return Mover(
         source: try Mover.Root(folders.source), destination: try Mover.Root(folders.destination), options: options,
         ledger: ledger, control: control)
     } catch { throw MigrationError(.storage, "\(folders.destination): \(error.message.lowercasedFirst)") }
-    return Scheduler(mover: mover, events: sink).run(plan)
   }
 
   /// Ends a run, or one that is still to come, as soon as each thread has come to the end of its system call. What is half

@@ -82,9 +82,9 @@ extension Mover {
   /// removes: the journal knows it.
   func tidy(_ entry: Listing.Entry) {
     let known = ledger[entry.path]
-    guard known.placed == nil, let begun = known.begun else { return }
+    guard known.isUnderWay, let begun = known.begun else { return }
     do throws(Errno) { try POSIX.removeIfPresent(destination[begun.temporary]) } catch { return }
-    if control.mayGoOn { try? ledger.note(.dropped(path: entry.path)) }
+    try? ledger.note(.dropped(path: entry.path))
   }
 }
 

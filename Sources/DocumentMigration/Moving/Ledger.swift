@@ -32,7 +32,10 @@ final class Ledger: Sendable {
       var destination: Stamp
     }
     var begun: Begun?
+    /// Of this attempt, or of an earlier one that is done over.
     var placed: Placed?
+    /// Begun, and not placed since: its temporary file may be there.
+    var isUnderWay = false
     /// With `--keep`; what was released by `--move` is forgotten.
     var isReleased = false
   }
@@ -70,9 +73,9 @@ final class Ledger: Sendable {
   var relocated: [DocumentPath: DocumentPath] { state.update { $0.relocated } }
   func folder(_ path: DocumentPath) -> Folder? { state.update { $0.folders[path] } }
 
-  /// Those that were begun and never placed: their temporary files may be there.
-  var unfinished: [Document.Begun] {
-    state.update { $0.documents.values.compactMap { $0.placed == nil ? $0.begun : nil } }
+  /// Their temporary files may be there.
+  var underWay: [Document.Begun] {
+    state.update { $0.documents.values.compactMap { $0.isUnderWay ? $0.begun : nil } }
   }
 
   func note(_ record: MigrationRecord, durable: Bool = false) throws(StepFailure) {
@@ -82,9 +85,10 @@ final class Ledger: Sendable {
     state.update { $0.take(record) }
   }
 
-  /// After a run that left nothing to resume and nothing to remember.
-  func removeIfEmpty() {
+  /// At a run's end: another one may have the journal. One with nothing to resume and nothing to remember goes.
+  func close() {
     if state.update({ $0.documents.isEmpty && $0.folders.isEmpty && $0.relocated.isEmpty }) { journal.remove() }
+    journal.unlock()
   }
 }
 
@@ -98,12 +102,16 @@ extension Ledger.State {
       let earlier = documents[path].map { !$0.isReleased && $0.begun?.wasPlaceholder == true } ?? false
       documents[path, default: .init()].begun = .init(
         temporary: temporary, target: target, wasPlaceholder: wasPlaceholder || earlier)
+      documents[path]?.isUnderWay = true
     case .placed(let path, let target, let source, let destination):
       documents[path, default: .init()].placed = .init(target: target, source: source, destination: destination)
       documents[path]?.isReleased = false
+      documents[path]?.isUnderWay = false
     case .released(let path, let kept):
       if kept { documents[path]?.isReleased = true } else { documents[path] = nil }
-    case .dropped(let path): documents[path] = nil
+    case .dropped(let path):
+      documents[path]?.isUnderWay = false
+      if documents[path]?.placed == nil { documents[path] = nil }
     case .relocated(let path, let target): relocated[path] = target
     }
   }
@@ -113,16 +121,17 @@ extension Ledger.State {
     var records = folders.map { MigrationRecord.made(path: $0, mode: $1.mode, modified: $1.modified) }
     records += relocated.map { .relocated(path: $0, target: $1) }
     for (path, document) in documents {
-      if let begun = document.begun {
-        records.append(
-          .began(
-            path: path, temporary: begun.temporary, target: begun.target, wasPlaceholder: begun.wasPlaceholder))
+      let began = document.begun.map {
+        MigrationRecord.began(
+          path: path, temporary: $0.temporary, target: $0.target, wasPlaceholder: $0.wasPlaceholder)
       }
+      if !document.isUnderWay, let began { records.append(began) }
       if let placed = document.placed {
         records.append(
           .placed(path: path, target: placed.target, source: placed.source, destination: placed.destination))
       }
       if document.isReleased { records.append(.released(path: path, kept: true)) }
+      if document.isUnderWay, let began { records.append(began) }
     }
     return records
   }

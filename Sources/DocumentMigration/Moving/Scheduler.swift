@@ -23,13 +23,12 @@ struct Scheduler: Sendable {
     var report = MigrationReport()
     report.files = (left + reports + unfinished).sorted { $0.path.precedesInTree($1.path) }
     report.stopped = control.stopReason
-    if report.isComplete { mover.ledger.removeIfEmpty() }
     return report
   }
 
   /// Of documents that an earlier run began; of some the source may be gone.
   private func removeTemporaries() {
-    for begun in mover.ledger.unfinished where TemporaryName.isOne(begun.temporary.name) {
+    for begun in mover.ledger.underWay where TemporaryName.isOne(begun.temporary.name) {
       try? POSIX.removeIfPresent(mover.destination[begun.temporary])
     }
   }

@@ -68,6 +68,7 @@ public struct Relocation: Sendable {
     let found = Unit.find(listing.entries, rules)
     for (folder, group) in Dictionary(grouping: rules, by: \.folder).sorted(by: { $0.key < $1.key }) {
       let move = try UnitMover(home: home, folder: folder, options: options, isDry: isDry)
+      defer { move.close() }
       for unit in units(of: group, found, move.expected) { report.units += move.work(unit).map { [$0] } ?? [] }
     }
     report.units.sort { $0.path < $1.path }

@@ -24,6 +24,8 @@ struct UnitMover {
     ledger = try Ledger("relocate-" + shortDigest(self.home.bytes + [0] + folder.bytes), in: state)
   }
 
+  func close() { ledger.close() }
+
   /// Units that were relocated before.
   var expected: Set<DocumentPath> { Set(ledger.relocated.keys) }
 
