@@ -61,7 +61,8 @@ let package = Package(
       name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"],
       swiftSettings: strict),
     .testTarget(
-      name: "MountedTests", dependencies: ["TestSupport", "StorageErrors", "CLinux", "docsfs"],
+      name: "MountedTests",
+      dependencies: ["TestSupport", "DocumentMigration", "StorageErrors", "CLinux", "docsfs"],
       exclude: ["Programs"], swiftSettings: strict),
   ]
 )

@@ -103,7 +103,7 @@ public final class Migration: Sendable {
     do throws(Errno) {
       if !folders.destinationIsThere { try POSIX.makeFolder(folders.destination, mode: 0o777) }
       return Mover(
-        source: try Mover.Root(folders.source), destination: try Mover.Root(folders.destination), options: options,
+        source: try Root(folders.source), destination: try Root(folders.destination), options: options,
         ledger: ledger, control: control)
     } catch { throw MigrationError(.storage, "\(folders.destination): \(error.message.lowercasedFirst)") }
   }

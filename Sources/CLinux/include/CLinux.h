@@ -71,6 +71,8 @@ int lx_lock_byte(int fd, off_t offset);
 int lx_lease(int fd);
 int lx_unlease(int fd);
 int lx_gettid(void);
+/// The `f_type` that statfs(2) tells; -1 when it fails.
+long lx_file_system_type(const char *path);
 /// umount2(2), with MNT_DETACH if `lazy`.
 int lx_umount(const char *path, int lazy);
 /// Lowers the priority of the calling thread alone.

@@ -52,6 +52,7 @@ struct Attempts: Sendable {
       left -= 1
       return left > 0 ? .again : .never
     case .refused: return .never
+    case .gone: return wait()
     case .system(let errno, let side, _, _): return next(errno, side, failure, &left)
     }
   }
@@ -62,7 +63,7 @@ struct Attempts: Sendable {
     case .reopen:
       left -= 1
       return left > 0 ? .again : .never
-    case .wait: return control.hasPatience(mover.options.patience) ? .afterPause : .never
+    case .wait: return wait()
     case .stop: return side == .destination ? stop(failure) : .never
     case .skip:
       // One folder that may not be written is that folder's; the whole destination is everybody's.
@@ -70,6 +71,8 @@ struct Attempts: Sendable {
       return side == .destination && isForbidden && !POSIX.mayWrite(mover.destination.path) ? stop(failure) : .never
     }
   }
+
+  private func wait() -> Next { control.hasPatience(mover.options.patience) ? .afterPause : .never }
 
   private func stop(_ failure: StepFailure) -> Next {
     control.stop(failure.reason)

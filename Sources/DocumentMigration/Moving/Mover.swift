@@ -14,20 +14,6 @@ struct Mover: Sendable {
   /// Both names for as long as the unit that a document belongs to is not all there.
   var linksInsteadOfRenaming = false
 
-  /// One of the two trees.
-  struct Root: Sendable {
-    var path: DocumentPath
-    var device: UInt64
-    var placeholders: Placeholders
-
-    init(_ path: DocumentPath) throws(Errno) {
-      self.path = path
-      device = try POSIX.status(path).device
-      placeholders = Placeholders(path)
-    }
-    subscript(_ relative: DocumentPath) -> DocumentPath { path.appending(relative) }
-  }
-
   /// The whole way; see `Step` for its order.
   func run(_ entry: Listing.Entry, read: @escaping (Int64) -> Void) throws(StepFailure) -> FileReport {
     switch try walk(.look, entry, read: read, until: { _ in false }) {
@@ -72,6 +58,8 @@ struct Mover: Sendable {
   // MARK: What is there
 
   private func look(_ entry: Listing.Entry) throws(StepFailure) -> Step {
+    try source.check(.source)
+    try destination.check(.destination)
     let known = ledger[entry.path]
     guard let status = try found(at: .source, entry.path) else { return try gone(entry, known) }
     guard status.kind == entry.status.kind else { throw .refused(.keepsChanging) }
@@ -328,6 +316,7 @@ struct Mover: Sendable {
     guard try found(at: .source, subject.entry.path)?.stamp == subject.status.stamp else {
       throw .refused(.keepsChanging)
     }
+    try destination.check(.destination)
     try put(destination[copy.temporary], at: destination[subject.target], replacing: subject.replacing)
     guard let there = try found(at: .destination, subject.target) else { throw .refused(.readBackDiffers) }
     try ledger.note(
@@ -372,6 +361,9 @@ struct Mover: Sendable {
   }
 
   private func removeSource(_ subject: Step.Subject) throws(StepFailure) {
+    // Proven was what a disk or mount had; it has to be there still.
+    try destination.check(.destination)
+    guard try found(at: .destination, subject.target) != nil else { throw .refused(.readBackDiffers) }
     let path = source[subject.entry.path]
     let isStill = { () throws(Errno) in try POSIX.statusIfPresent(path)?.stamp == subject.status.stamp }
     func remove() throws(Errno) -> Bool {

@@ -114,7 +114,7 @@ struct UnitMover {
     options.crashPoint = self.options.crashPoint
     let (source, destination) = (documents, home.appending(folder))
     let roots = try attempt(.destination, "look at", destination) { () throws(Errno) in
-      (try Mover.Root(source), try Mover.Root(destination))
+      (try Root(source), try Root(destination))
     }
     var mover = Mover(source: roots.0, destination: roots.1, options: options, ledger: ledger, control: RunControl())
     mover.linksInsteadOfRenaming = unit.here.count > 1

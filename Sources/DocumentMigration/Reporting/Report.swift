@@ -120,6 +120,8 @@ enum StepFailure: Error, Hashable, Sendable {
   case system(Errno, Side, verb: String, DocumentPath)
   case refused(Refusal)
   case cancelled
+  /// The disk or mount has gone, and its path leads elsewhere.
+  case gone(Side, DocumentPath)
   /// A call has not come back for too long.
   case stalled
 
@@ -129,6 +131,7 @@ enum StepFailure: Error, Hashable, Sendable {
       "cannot \(verb) at the \(side.rawValue): \(path): \(errno.message.lowercasedFirst)"
     case .refused(let refusal): refusal.reason
     case .cancelled: "the migration was stopped before its turn"
+    case .gone(let side, let path): "the \(side.rawValue)'s disk or mount is no longer at \(path)"
     case .stalled: "a system call on it does not come back"
     }
   }
@@ -137,7 +140,7 @@ enum StepFailure: Error, Hashable, Sendable {
     case .system(let errno, _, _, _): Remedy(errno).advice
     case .refused(let refusal): refusal.advice
     case .cancelled: "run the same command again"
-    case .stalled: "reconnect the storage, then run the same command again"
+    case .stalled, .gone: "reconnect the storage, then run the same command again"
     }
   }
   var category: Classification.Category {
@@ -145,7 +148,7 @@ enum StepFailure: Error, Hashable, Sendable {
     case .system(let errno, _, _, _): Remedy(errno).category
     case .refused(let refusal): refusal.category
     case .cancelled: .cancelled
-    case .stalled: .disconnected
+    case .stalled, .gone: .disconnected
     }
   }
 }

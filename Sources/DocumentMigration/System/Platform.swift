@@ -33,6 +33,19 @@ extension POSIX {
     try remove(from)
   }
 
+  /// A number for the kind of file system that a path lies on.
+  static func fileSystemType(_ path: DocumentPath) throws(Errno) -> UInt64 {
+    #if canImport(Darwin)
+      var info = statfs()
+      try check(path.call { statfs($0, &info) })
+      return UInt64(info.f_type)
+    #else
+      let type = path.call { lx_file_system_type($0) }
+      guard type != -1 else { throw .current }
+      return UInt64(truncatingIfNeeded: type)
+    #endif
+  }
+
   // MARK: Extended attributes
 
   static func xattr(_ path: DocumentPath, _ name: String, room: Int = 256) throws(Errno) -> [UInt8] {
