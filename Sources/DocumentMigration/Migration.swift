@@ -100,12 +100,24 @@ public final class Migration: Sendable {
   }
 
   private func mover(_ folders: Folders, _ ledger: Ledger) throws(MigrationError) -> Mover {
+    let source: Root
+    let destination: Root
     do throws(Errno) {
       if !folders.destinationIsThere { try POSIX.makeFolder(folders.destination, mode: 0o777) }
-      return Mover(
-        source: try Root(folders.source), destination: try Root(folders.destination), options: options,
-        ledger: ledger, control: control)
+      source = try Root(folders.source)
+      destination = try Root(folders.destination)
     } catch { throw MigrationError(.storage, "\(folders.destination): \(error.message.lowercasedFirst)") }
+    let isKnown: Bool
+    do throws(StepFailure) {
+      isKnown = try ledger.knows(.init(source: source.fileSystem, destination: destination.fileSystem))
+    } catch { throw MigrationError(.journal, error.reason) }
+    guard isKnown else {
+      throw MigrationError(
+        .missing,
+        "\(folders.source) or \(folders.destination) is on another file system than in the run before; mount what is "
+          + "missing, or remove \(ledger.path) to begin anew")
+    }
+    return Mover(source: source, destination: destination, options: options, ledger: ledger, control: control)
   }
 
   /// Ends a run, or one that is still to come, as soon as each thread has come to the end of its system call. What is half

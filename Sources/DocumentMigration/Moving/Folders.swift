@@ -5,6 +5,7 @@ import StorageErrors
 /// them any more, and only then removed from the source.
 struct Folders: Sendable {
   let mover: Mover
+  let retries: Retries
   private var options: Migration.Options { mover.options }
   private var ledger: Ledger { mover.ledger }
 
@@ -16,7 +17,14 @@ struct Folders: Sendable {
       do throws(StepFailure) {
         guard mover.control.mayGoOn else { throw .cancelled }
         mover.options.crashPoint?("makeFolder", folder.path)
-        if try make(folder, &left) { parents.insert(folder.path.parent) }
+        switch try retries.run({ () throws(StepFailure) in try make(folder) }) {
+        case .made: parents.insert(folder.path.parent)
+        case .there: break
+        case .skipped(let reason):
+          var report = FileReport(folder, .skipped)
+          report.reason = reason
+          left[folder.path] = report
+        }
       } catch { left[folder.path] = FileReport(folder, error) }
     }
     for parent in parents {
@@ -32,8 +40,11 @@ struct Folders: Sendable {
     return path.ancestors.lazy.compactMap { left[$0] }.first
   }
 
-  /// Whether it was made now. One that is there stays as it is.
-  private func make(_ folder: Listing.Entry, _ left: inout [DocumentPath: FileReport]) throws(StepFailure) -> Bool {
+  private enum Making { case made, there, skipped(String) }
+
+  /// One that is there stays as it is.
+  private func make(_ folder: Listing.Entry) throws(StepFailure) -> Making {
+    try mover.destination.check(.destination)
     let path = mover.destination[folder.path]
     let there = try attempt(.destination, "look at", path) { () throws(Errno) in try POSIX.statusIfPresent(path) }
     if let there {
@@ -43,21 +54,17 @@ struct Folders: Sendable {
             try POSIX.setMode(path, mode_t(ours.mode) | 0o700)
           }
         }
-        return false
+        return .there
       }
-      switch Decision.onConflict(folder.status, there, options.onConflict) {
-      case .skip(let reason):
-        var report = FileReport(folder, .skipped)
-        report.reason = reason
-        left[folder.path] = report
-      default: throw .refused(.kindsDiffer)
+      if case .skip(let reason) = Decision.onConflict(folder.status, there, options.onConflict) {
+        return .skipped(reason)
       }
-      return false
+      throw .refused(.kindsDiffer)
     }
     try ledger.note(
       .made(path: folder.path, mode: UInt32(folder.status.mode), modified: folder.status.modified), durable: true)
     try attempt(.destination, "make", path) { () throws(Errno) in try POSIX.makeFolder(path) }
-    return true
+    return .made
   }
 
   /// Attributes, then away from the source; the deepest first. Gives what failed. One that a later run has to put more
@@ -67,13 +74,18 @@ struct Folders: Sendable {
     return folders.reversed().compactMap { folder in
       do throws(StepFailure) {
         mover.options.crashPoint?("finishFolder", folder.path)
-        try setAttributes(folder)
-        if open.contains(folder.path) { return nil }
-        if ledger.folder(folder.path) != nil { try ledger.note(.finished(path: folder.path)) }
-        if options.disposition == .move { try remove(folder) }
+        try retries.run { () throws(StepFailure) in try finish(folder, isOpen: open.contains(folder.path)) }
         return nil
       } catch { return FileReport(folder, error) }
     }
+  }
+
+  private func finish(_ folder: Listing.Entry, isOpen: Bool) throws(StepFailure) {
+    try mover.destination.check(.destination)
+    try setAttributes(folder)
+    if isOpen { return }
+    if ledger.folder(folder.path) != nil { try ledger.note(.finished(path: folder.path)) }
+    if options.disposition == .move { try remove(folder) }
   }
 
   private func setAttributes(_ folder: Listing.Entry) throws(StepFailure) {

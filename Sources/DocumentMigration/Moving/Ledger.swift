@@ -2,6 +2,8 @@ import StorageErrors
 
 /// What the journal of a migration holds. Paths are from the roots.
 enum MigrationRecord: Codable, Sendable {
+  /// The file systems that the two trees lie on, by their types.
+  case roots(source: UInt64, destination: UInt64)
   /// A folder is about to be made; it gets these attributes when all is in it.
   case made(path: DocumentPath, mode: UInt32, modified: Int64)
   /// The folder has its attributes.
@@ -45,7 +47,13 @@ final class Ledger: Sendable {
     var modified: Int64
   }
 
+  struct Roots: Hashable, Sendable {
+    var source: UInt64
+    var destination: UInt64
+  }
+
   struct State: Sendable {
+    var roots: Roots?
     var documents: [DocumentPath: Document] = [:]
     /// Made by this migration, and not yet with their attributes.
     var folders: [DocumentPath: Folder] = [:]
@@ -85,6 +93,13 @@ final class Ledger: Sendable {
     state.update { $0.take(record) }
   }
 
+  /// Whether an earlier run found the trees on such file systems too; true for the first one.
+  func knows(_ roots: Roots) throws(StepFailure) -> Bool {
+    if let known = state.update({ $0.roots }) { return known == roots }
+    try note(.roots(source: roots.source, destination: roots.destination))
+    return true
+  }
+
   /// At a run's end: another one may have the journal. One with nothing to resume and nothing to remember goes.
   func close() {
     if state.update({ $0.documents.isEmpty && $0.folders.isEmpty && $0.relocated.isEmpty }) { journal.remove() }
@@ -95,6 +110,7 @@ final class Ledger: Sendable {
 extension Ledger.State {
   mutating func take(_ record: MigrationRecord) {
     switch record {
+    case .roots(let source, let destination): roots = .init(source: source, destination: destination)
     case .made(let path, let mode, let modified): folders[path] = Ledger.Folder(mode: mode, modified: modified)
     case .finished(let path): folders[path] = nil
     case .began(let path, let temporary, let target, let wasPlaceholder):
@@ -119,6 +135,7 @@ extension Ledger.State {
   /// As few records as say the same.
   var records: [MigrationRecord] {
     var records = folders.map { MigrationRecord.made(path: $0, mode: $1.mode, modified: $1.modified) }
+    if let roots { records.append(.roots(source: roots.source, destination: roots.destination)) }
     records += relocated.map { .relocated(path: $0, target: $1) }
     for (path, document) in documents {
       let began = document.begun.map {

@@ -287,7 +287,9 @@ struct Mover: Sendable {
   private func sync(_ copy: Step.Copy) throws(StepFailure) -> Step {
     let path = destination[copy.temporary]
     if let file = copy.file {
-      try attempt(.destination, "sync", path) { () throws(Errno) in try file.sync() }
+      try control.syncing { () throws(StepFailure) in
+        try attempt(.destination, "sync", path) { () throws(Errno) in try file.sync() }
+      }
       file.dropCache()
     }
     return .verify(copy)
@@ -385,6 +387,15 @@ struct Mover: Sendable {
   private func evict(_ subject: Step.Subject) -> String? {
     guard subject.wasPlaceholder, let evict = options.evict else { return nil }
     return evict(source[subject.entry.path]).map { "it stays materialized: \($0)" }
+  }
+
+  /// Away with what a document that was given up has left at the destination. What cannot be removed now, a later run
+  /// removes: the journal knows it.
+  func tidy(_ entry: Listing.Entry) {
+    let known = ledger[entry.path]
+    guard known.isUnderWay, let begun = known.begun else { return }
+    do throws(Errno) { try POSIX.removeIfPresent(destination[begun.temporary]) } catch { return }
+    try? ledger.note(.dropped(path: entry.path))
   }
 
   // MARK: Calls

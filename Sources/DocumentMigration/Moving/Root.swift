@@ -8,7 +8,8 @@ struct Root: Sendable {
   let device: UInt64
   let placeholders: Placeholders
   private let inode: UInt64
-  private let fileSystem: UInt64
+  /// Its type.
+  let fileSystem: UInt64
 
   init(_ path: DocumentPath) throws(Errno) {
     self.path = path

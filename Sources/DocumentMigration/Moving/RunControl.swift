@@ -15,6 +15,8 @@ final class RunControl: Sendable {
     /// Documents under way, and the threads' waits for storage.
     var running: [DocumentPath: Listing.Entry] = [:]
     var waiting = 0
+    /// Threads in a call that may take long by right: a sync of gigabytes, or one that waits for an upload.
+    var syncing = 0
   }
   private let state = Locked(State())
 
@@ -61,11 +63,18 @@ final class RunControl: Sendable {
   }
   var running: [Listing.Entry] { state.update { $0.running.values.sorted { $0.path < $1.path } } }
 
-  /// Seconds since any thread got on; a thread that waits for storage counts as getting on.
-  var silence: Double {
+  /// No thread has got on for so many seconds; an hour, when one is syncing. Waiting for storage counts as getting on.
+  func isStuck(after seconds: Double) -> Bool {
     state.update { state in
-      state.waiting > 0 ? 0 : Double(DispatchTime.now().uptimeNanoseconds &- state.lastSign) / 1e9
+      let silence = Double(DispatchTime.now().uptimeNanoseconds &- state.lastSign) / 1e9
+      return state.waiting == 0 && silence > (state.syncing > 0 ? max(seconds, 3600) : seconds)
     }
+  }
+
+  func syncing<R>(_ body: () throws(StepFailure) -> R) throws(StepFailure) -> R {
+    state.update { $0.syncing += 1 }
+    defer { state.update { $0.syncing -= 1 } }
+    return try body()
   }
 
   // MARK: Storage that has gone

@@ -6,13 +6,17 @@ struct Scheduler: Sendable {
   let mover: Mover
   let events: EventSink
   private var control: RunControl { mover.control }
+  private var retries: Retries {
+    Retries(
+      control: control, patience: mover.options.patience, destination: mover.destination.path, events: events)
+  }
 
   func run(_ plan: MigrationPlan) -> MigrationReport {
     let folders = plan.entries.filter { $0.status.kind == .folder }
     let documents = plan.entries.filter { $0.status.kind != .folder }
     control.expect(items: documents.count, bytes: plan.files.bytes)
     removeTemporaries()
-    let steps = Folders(mover: mover)
+    let steps = Folders(mover: mover, retries: retries)
     let unmade = steps.make(folders)
     let left = plan.left.map { FileReport($0) } + unmade.values
     for report in left { events.send(.file(report)) }
@@ -37,7 +41,7 @@ struct Scheduler: Sendable {
     _ documents: [Listing.Entry], _ folders: Folders, _ unmade: [DocumentPath: FileReport]
   ) -> [FileReport] {
     let reports = Locked<[DocumentPath: FileReport]>([:])
-    let attempts = Attempts(mover: mover, events: events)
+    let retries = retries
     let ended = { @Sendable (report: FileReport) in
       reports.update { $0[report.path] = report }
       events.send(.file(report))
@@ -45,12 +49,11 @@ struct Scheduler: Sendable {
     let workers = Workers(documents, budget: mover.options.bytesInFlight) { $0.status.size }
     let allEnded = workers.run(
       threads: min(mover.options.jobs, documents.count), name: "migrate", keepsWaiting: keepsWaiting
-    ) {
-      entry in
+    ) { entry in
       if let blocker = folders.blocker(of: entry.path, unmade) {
         ended(FileReport(entry, in: blocker))
       } else {
-        ended(control.mayGoOn ? attempts.migrate(entry) : FileReport(entry, .cancelled))
+        ended(control.mayGoOn ? migrate(entry, retries) : FileReport(entry, .cancelled))
       }
       return []
     }
@@ -64,11 +67,30 @@ struct Scheduler: Sendable {
     }
   }
 
+  private func migrate(_ entry: Listing.Entry, _ retries: Retries) -> FileReport {
+    var counted: Int64 = 0
+    control.began(entry)
+    defer { control.ended(entry, counted: counted) }
+    // A second attempt reads again what is counted already.
+    let read = { (bytes: Int64) in
+      let new = min(bytes, entry.status.size - counted)
+      guard new > 0 else { return }
+      counted += new
+      control.read(new)
+    }
+    do {
+      return try retries.run { () throws(StepFailure) in try mover.run(entry, read: read) }
+    } catch {
+      mover.tidy(entry)
+      return FileReport(entry, error)
+    }
+  }
+
   /// A system call cannot be given up; but nobody has to wait for it.
   private func keepsWaiting() -> Bool {
     events.send(.progress(control.progress))
     let patience = control.mayGoOn ? mover.options.patience + 60 : 5
-    guard control.silence > patience else { return true }
+    guard control.isStuck(after: patience) else { return true }
     control.stop("a system call does not come back")
     return false
   }

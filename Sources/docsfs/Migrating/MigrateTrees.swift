@@ -23,7 +23,13 @@ enum MigrateTrees {
       first: { _ in migration.cancel() },
       // What is half done, the next run tidies up.
       again: { _ in _exit(ExitCode.tryAgain) })
-    return try run(migration, verb, arguments)
+    let isNoMount = verb == "to-cloud" && to == nil
+    let notice = isNoMount ? "\(destination) is in no mount of docsfs; it is taken for external storage" : nil
+    let code = try run(migration, verb, arguments, notice: notice)
+    if let to, !arguments.has("json"), !arguments.has("events") {
+      Console.print("docsfs sync \(to.mountpoint) waits until all is uploaded")
+    }
+    return code
   }
 
   private static func options(_ arguments: ParsedArguments) throws(Failure) -> Migration.Options {
@@ -52,9 +58,10 @@ enum MigrateTrees {
   }
 
   private static func run(
-    _ migration: Migration, _ verb: String, _ arguments: ParsedArguments
+    _ migration: Migration, _ verb: String, _ arguments: ParsedArguments, notice: String?
   ) throws(Failure) -> Int32 {
-    let output = Guarded(MigrationOutput(asEvents: arguments.has("events"), quiet: arguments.has("json")))
+    let output = Guarded(
+      MigrationOutput(asEvents: arguments.has("events"), quiet: arguments.has("json"), notice: notice))
     let report: MigrationReport
     do {
       // One event at a time comes, so nobody waits for this lock.
@@ -80,16 +87,24 @@ enum MigrateTrees {
     return allPass ? ExitCode.tryAgain : ExitCode.failed
   }
 
-  /// Why it could not be evicted.
+  /// Why it could not be evicted. The kernel tells a mount of a close only after it, so "open" is asked again for a while.
   private static func evict(_ path: DocumentPath, _ mount: MountEntry) -> String? {
-    do throws(Failure) {
-      guard let place = try PathResolver.current().place(FilePath(path.bytes)) else { return "its mount has gone" }
-      var refused: String?
-      let last = try ControlClient(mount).run(.evict(place.relative, recursive: false)) { reply in
-        refused = reply.refused ?? refused
-      }
-      return last.exit == ExitCode.done ? nil : refused ?? last.error ?? "docsfs evict failed"
-    } catch { return error.message }
+    var refused: String?
+    for _ in 0..<25 {
+      do throws(Failure) { refused = try evictOnce(path, mount) } catch { return error.message }
+      guard refused == "open" else { return refused }
+      usleep(20_000)
+    }
+    return refused
+  }
+
+  private static func evictOnce(_ path: DocumentPath, _ mount: MountEntry) throws(Failure) -> String? {
+    guard let place = try PathResolver.current().place(FilePath(path.bytes)) else { return "its mount has gone" }
+    var refused: String?
+    let last = try ControlClient(mount).run(.evict(place.relative, recursive: false)) { reply in
+      refused = reply.refused ?? refused
+    }
+    return last.exit == ExitCode.done ? nil : refused ?? last.error ?? "docsfs evict failed"
   }
 }
 

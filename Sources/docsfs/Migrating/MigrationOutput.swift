@@ -5,10 +5,13 @@ import DocumentMigration
 struct MigrationOutput {
   let asEvents: Bool
   let quiet: Bool
+  /// Told when the migration begins.
+  let notice: String?
   private var bar = ProgressBar("migrating")
   private var lastWait = ""
 
-  init(asEvents: Bool, quiet: Bool) {
+  init(asEvents: Bool, quiet: Bool, notice: String? = nil) {
+    self.notice = notice
     self.asEvents = asEvents
     self.quiet = quiet
   }
@@ -16,7 +19,7 @@ struct MigrationOutput {
   mutating func show(_ event: MigrationEvent) {
     if asEvents { return Console.print(JSONText.of(event)) }
     switch event {
-    case .planned: break
+    case .planned: if let notice { Console.error(notice) }
     case .progress(let progress): bar.show(Progress(progress))
     case .waiting(let reason):
       // Many threads meet the same absence.

@@ -9,6 +9,13 @@ import XCTest
 final class MigrationKillTests: MigrationTestCase {
   override var patience: Double { 600 }
 
+  override func setUpWithError() throws {
+    #if !DEBUG
+      throw XCTSkip("needs the crash points of a debug build")
+    #endif
+    try super.setUpWithError()
+  }
+
   private static let steps = [
     "makeFolder", "look", "copy", "attributes", "sync", "verify", "place", "syncFolder", "release", "finishFolder",
   ]
@@ -118,25 +125,44 @@ final class MigrationKillTests: MigrationTestCase {
   func testTheDaemonIsKilledUnderIt() throws {
     let volume = try mount()
     try tree.write(to: local)
+    for number in 0..<300 { try Sys.put(local + "/f\(number)", "document \(number)") }
+    let before = try FolderTree(at: local)
     for round in 1...6 {
+      let left = try Sys.names(local).count
       let program = try Subprocess(
         [
           MountedVolume.binary, "migrate", "to-cloud", local, volume.mountpoint, "--move", "--patience", "0", "--jobs",
           "2",
         ],
         environment: volume.variables)
-      usleep(UInt32(20_000 * round))
+      assertEventually("it is at work") { (try? Sys.names(self.local).count).map { $0 < left - round } == true }
       volume.killDaemon()
       XCTAssertNotNil(program.finish(within: 60).status, "it ends by itself")
       XCTAssertEqual(try Sys.names(volume.mountpoint), [], "nothing is put below the mount")
       try volume.mount()
-      let held = tree.documents.isHeld(by: try FolderTree(at: local), try FolderTree(at: volume.mountpoint))
+      let held = before.documents.isHeld(by: try FolderTree(at: local), try FolderTree(at: volume.mountpoint))
       XCTAssertEqual(held, [], "round \(round)")
     }
     try must(volume, "to-cloud", local, volume.mountpoint, "--move")
-    XCTAssertEqual(try FolderTree(at: volume.mountpoint), tree)
+    XCTAssertEqual(try FolderTree(at: volume.mountpoint), before)
     try volume.settle()
-    XCTAssertEqual(try remote(volume), tree)
+    XCTAssertEqual(try remote(volume), before)
+  }
+
+  func testARunAgainWithoutTheMountIsRefused() throws {
+    let volume = try mount()
+    try tree.write(to: local)
+    volume.environment["DOCSFS_MIGRATE_CRASH"] = "place:3"
+    XCTAssertEqual(migrate(volume, "to-cloud", local, volume.mountpoint, "--move").status, 128 + SIGKILL)
+    volume.environment = [:]
+    try volume.unmount()
+    let outcome = migrate(volume, "to-cloud", local, volume.mountpoint, "--move")
+    XCTAssertEqual(outcome.status, 69, "\(outcome)")
+    XCTAssertTrue(outcome.errors.contains("on another file system than in the run before"), outcome.errors)
+    XCTAssertEqual(try Sys.names(volume.mountpoint), [])
+    try volume.mount()
+    try must(volume, "to-cloud", local, volume.mountpoint, "--move")
+    XCTAssertEqual(try FolderTree(at: volume.mountpoint), tree)
   }
 
   func testTheMountComesBackWhileItWaits() throws {

@@ -303,6 +303,18 @@ final class MigrationTests: MigrationTestCase {
     XCTAssertEqual(try volume.names(), [])
   }
 
+  func testOneMigrationOfTheSameFoldersAtATime() throws {
+    let volume = try mount(query: "rate=1MiB") { try Sys.put($0.remote("large"), patterned(4 << 20, seed: 5)) }
+    let first = try Subprocess(
+      [MountedVolume.binary, "migrate", "to-local", volume.mountpoint, local, "--keep"], environment: volume.variables)
+    assertEventually("it is at work") { (try? Sys.names(self.local).count) == 1 }
+    let second = migrate(volume, "to-local", volume.mountpoint, local, "--keep")
+    XCTAssertEqual(second.status, 75, "\(second)")
+    XCTAssertTrue(second.errors.contains("another migration of these folders is running"), second.errors)
+    XCTAssertEqual(first.finish(within: 60).status, 0)
+    assertBytes(try Sys.contents(local + "/large"), patterned(4 << 20, seed: 5))
+  }
+
   func testEventsAreLinesOfJSON() throws {
     let volume = try mount()
     try tree.write(to: local)
