@@ -28,7 +28,7 @@ final class Journal<Record: Codable & Sendable>: @unchecked Sendable {
   init(
     _ name: String, in folder: DocumentPath, keeping: ([Record]) -> [Record]
   ) throws(MigrationError) {
-    path = folder.appending(name + ".journal")
+    path = Self.path(name, in: folder)
     do throws(Errno) {
       try Self.makeFolders(folder)
       lock = try Descriptor(folder.appending(name + ".lock"), O_RDWR | O_CREAT)
@@ -43,6 +43,8 @@ final class Journal<Record: Codable & Sendable>: @unchecked Sendable {
         .journal, "the journal \(path): \(error.message.lowercasedFirst); name another folder with --journal")
     }
   }
+
+  static func path(_ name: String, in folder: DocumentPath) -> DocumentPath { folder.appending(name + ".journal") }
 
   /// In the file, so that it outlives this process; `durable` waits until it outlives a power loss too.
   func append(_ record: Record, durable: Bool = false) throws(Errno) {
@@ -95,7 +97,8 @@ final class Journal<Record: Codable & Sendable>: @unchecked Sendable {
     return Array(data) + [0x0a]
   }
 
-  private static func read(_ path: DocumentPath) throws(Errno) -> [Record] {
+  /// What is in the journal now, without having it; nothing when there is none.
+  static func read(_ path: DocumentPath) throws(Errno) -> [Record] {
     let bytes: [UInt8]
     do { bytes = try Descriptor(path, O_RDONLY).contents(limit: Int.max) } catch {
       if error == .ENOENT { return [] }

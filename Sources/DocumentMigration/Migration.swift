@@ -80,7 +80,10 @@ public final class Migration: Sendable {
   /// What a run would do now. Changes nothing, and materializes nothing.
   ///
   /// - Throws: `MigrationError` when the folders cannot be listed, or cannot be migrated into each other.
-  public func plan() throws(MigrationError) -> MigrationPlan { try planned(try Folders(self)) }
+  public func plan() throws(MigrationError) -> MigrationPlan {
+    let folders = try Folders(self)
+    return try planned(folders, Ledger.peek(folders.name, in: try journalFolder(folders)))
+  }
 
   /// Carries it out, as far as it can be, and goes on where an earlier run ended. Once for each `Migration`.
   ///
@@ -92,7 +95,7 @@ public final class Migration: Sendable {
     let ledger = try Ledger(folders.name, in: try journalFolder(folders))
     // Threads that were given up hold on to their journal.
     defer { if control.running.isEmpty { ledger.close() } }
-    let plan = try planned(folders)
+    let plan = try planned(folders, ledger.snapshot)
     let sink = EventSink(events)
     sink.send(.planned(plan))
     try checkRoom(plan, folders)
@@ -192,7 +195,7 @@ public final class Migration: Sendable {
     }
   }
 
-  private func planned(_ folders: Folders) throws(MigrationError) -> MigrationPlan {
+  private func planned(_ folders: Folders, _ known: Ledger.State) throws(MigrationError) -> MigrationPlan {
     let control = control
     let isCancelled = { @Sendable in control.isCancelled }
     let source = try list(Walker(root: folders.source, isCancelled: isCancelled))
@@ -203,7 +206,7 @@ public final class Migration: Sendable {
       there = try list(Walker(root: folders.destination, which: { common.contains($0) }, isCancelled: isCancelled))
     }
     let place = folders.destinationIsThere ? folders.destination : folders.destination.parent
-    var planner = Planner(options: options, longestName: POSIX.longestName(place))
+    var planner = Planner(options: options, longestName: POSIX.longestName(place), known: known.documents)
     planner.renames = options.disposition == .move && areOneFileSystem(folders.source, place)
     var plan = planner.plan(source, onto: there)
     plan.bytesFree = try? POSIX.room(place)

@@ -43,6 +43,7 @@ final class JournalTests: MigrationTestCase {
     do {
       let journal = try open()
       onThreads(8) { thread in for number in 0..<50 { try? journal.append(thread * 100 + number, durable: true) } }
+      journal.unlock()
     }
     var found: [Int] = []
     _ = try open {
@@ -53,8 +54,8 @@ final class JournalTests: MigrationTestCase {
 
   func testItIsNobodyElsesToRead() throws {
     _ = try open()
-    XCTAssertEqual(try Sys.info(journal).permissions, 0o700)
-    XCTAssertEqual(try Sys.info(journal + "/j.journal").permissions, 0o600)
+    XCTAssertEqual(try Sys.mode(journal), 0o700)
+    XCTAssertEqual(try Sys.mode(journal + "/j.journal"), 0o600)
   }
 
   func testAFolderThatCannotBeMadeIsALine() throws {

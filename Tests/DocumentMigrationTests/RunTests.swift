@@ -130,10 +130,10 @@ final class RunTests: MigrationTestCase {
       if step == "look", path == DocumentPath("d/b") { try? Sys.put(there, "there") }
     }
     XCTAssertEqual(try migration(first).run().count(.failed), 1)
-    XCTAssertEqual(try Sys.info(destination + "/d").permissions, 0o555)
+    XCTAssertEqual(try Sys.mode(destination + "/d"), 0o555)
     XCTAssertTrue(try migrate(.keep, .replace).isComplete)
     XCTAssertEqual(try Sys.text(there), "here")
-    XCTAssertEqual(try Sys.info(destination + "/d").permissions, 0o555)
+    XCTAssertEqual(try Sys.mode(destination + "/d"), 0o555)
   }
 
   func testTheSourceChangesBetweenTheRuns() throws {
@@ -143,6 +143,18 @@ final class RunTests: MigrationTestCase {
     XCTAssertEqual(try outcome(try migrate(.keep), "a").category, .exists, "the destination may be in use by now")
     XCTAssertTrue(try migrate(.keep, .replace).isComplete)
     XCTAssertEqual(try Sys.text(destination + "/a"), "two, edited here")
+  }
+
+  func testAPlanKnowsWhatWasBrought() throws {
+    let tree = FolderTree.documents()
+    try tree.write(to: source)
+    XCTAssertTrue(try migrate(.keep).isComplete)
+    try put(source + "/zero", "edited")
+    try put(destination + "/twin.txt", "edited there")
+    let plan = try migration(options(.keep)).plan()
+    XCTAssertEqual(plan.brought.items, tree.documents.nodes.count - 2)
+    XCTAssertEqual(plan.files.items, 2)
+    XCTAssertEqual(plan.collisions.map(\.path).sorted(), ["twin.txt", "zero"].map { DocumentPath($0) })
   }
 
   func testFirstKeptThenMoved() throws {

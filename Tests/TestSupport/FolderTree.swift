@@ -105,3 +105,17 @@ extension FolderTree {
     return tree
   }
 }
+
+/// Single values, for tests that look at files by their paths.
+extension Sys {
+  package static func mode(_ path: String) throws(Errno) -> mode_t { try info(path).permissions }
+  /// Nanoseconds since 1970.
+  package static func modified(_ path: String) throws(Errno) -> Int { try info(path).st_mtim.nanoseconds }
+  /// Nanoseconds since 1970.
+  package static func changed(_ path: String) throws(Errno) -> Int { try info(path).st_ctim.nanoseconds }
+  /// Access and modification; nanoseconds since 1970.
+  package static func setModified(_ path: String, _ nanoseconds: Int) throws(Errno) {
+    let time = timespec(nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000)
+    try setTimes(path, accessed: time, modified: time)
+  }
+}

@@ -77,8 +77,17 @@ final class Ledger: Sendable {
     self.state = Locked(state)
   }
 
+  /// What a journal says that nobody need have, for plans.
+  static func peek(_ name: String, in folder: DocumentPath) -> State {
+    var state = State()
+    for record in (try? Journal<MigrationRecord>.read(Journal<MigrationRecord>.path(name, in: folder))) ?? [] {
+      state.take(record)
+    }
+    return state
+  }
+
+  var snapshot: State { state.update { $0 } }
   subscript(_ path: DocumentPath) -> Document { state.update { $0.documents[path] ?? Document() } }
-  var relocated: [DocumentPath: DocumentPath] { state.update { $0.relocated } }
   func folder(_ path: DocumentPath) -> Folder? { state.update { $0.folders[path] } }
 
   /// Their temporary files may be there.

@@ -98,7 +98,7 @@ struct Mover: Sendable {
       throw .refused(.vanished)
     }
     try ledger.note(.released(path: entry.path, kept: false))
-    var report = FileReport(entry, .moved)
+    var report = FileReport(entry, options.disposition == .move ? .moved : .alreadyThere)
     if placed.target != entry.path { report.target = placed.target }
     return .done(report)
   }
@@ -113,8 +113,11 @@ struct Mover: Sendable {
       return .syncFolder(Step.Placed(subject: subject, outcome: .alreadyThere))
     }
     switch Decision.onConflict(subject.status, there, options.onConflict) {
-    case .refuse(let refusal): throw .refused(refusal)
+    case .refuse(let refusal):
+      evictIfKept(subject.entry)
+      throw .refused(refusal)
     case .skip(let reason):
+      evictIfKept(subject.entry)
       var report = report(subject, .skipped)
       report.reason = reason
       return .done(report)
@@ -394,8 +397,14 @@ struct Mover: Sendable {
   func tidy(_ entry: Listing.Entry) {
     let known = ledger[entry.path]
     guard known.isUnderWay, let begun = known.begun else { return }
+    evictIfKept(entry)
     do throws(Errno) { try POSIX.removeIfPresent(destination[begun.temporary]) } catch { return }
     try? ledger.note(.dropped(path: entry.path))
+  }
+
+  /// What was read of a placeholder that stays was for nothing.
+  private func evictIfKept(_ entry: Listing.Entry) {
+    if options.disposition == .keep, entry.isPlaceholder { _ = options.evict?(source[entry.path]) }
   }
 
   // MARK: Calls

@@ -41,6 +41,8 @@ public struct MigrationPlan: Codable, Sendable {
 
   /// Files to be copied or moved.
   public internal(set) var files = Tally()
+  /// Files that an earlier run has brought, by its journal, and that have not changed since at either side.
+  public internal(set) var brought = Tally()
   /// Folders, without the root.
   public internal(set) var folders = 0
   /// Symlinks, which are made again as they are.
@@ -65,7 +67,7 @@ public struct MigrationPlan: Codable, Sendable {
   var entries: [Listing.Entry] = []
 
   private enum CodingKeys: String, CodingKey {
-    case files, folders, symlinks, toMaterialize, hardLinked, collisions, names, left, bytesNeeded, bytesFree
+    case files, brought, folders, symlinks, toMaterialize, hardLinked, collisions, names, left, bytesNeeded, bytesFree
   }
 }
 
@@ -76,11 +78,17 @@ struct Planner {
   var longestName = 255
   /// Source and destination lie on one file system: a move is a rename.
   var renames = false
+  /// What the journal knows.
+  var known: [DocumentPath: Ledger.Document] = [:]
 
   func plan(_ source: Listing, onto destination: Listing) -> MigrationPlan {
     var plan = MigrationPlan()
     let there = Dictionary(destination.entries.map { ($0.path, $0) }) { first, _ in first }
     for entry in source.entries {
+      if isBrought(entry, there) {
+        plan.brought.count(entry.status.kind == .file ? entry.status.size : 0)
+        continue
+      }
       count(entry, isThere: there[entry.path] != nil, &plan)
       if let other = there[entry.path] { plan.collisions += collision(entry, other).map { [$0] } ?? [] }
     }
@@ -90,6 +98,11 @@ struct Planner {
     plan.names = NameProblem.find(
       source: source.entries.map(\.path), destination: destination.entries.map(\.path), longest: longestName)
     return plan
+  }
+
+  private func isBrought(_ entry: Listing.Entry, _ there: [DocumentPath: Listing.Entry]) -> Bool {
+    guard let placed = known[entry.path]?.placed, let target = there[placed.target] else { return false }
+    return placed.source == entry.status.stamp && target.status.stamp.isUntouched(since: placed.destination)
   }
 
   private func count(_ entry: Listing.Entry, isThere: Bool, _ plan: inout MigrationPlan) {

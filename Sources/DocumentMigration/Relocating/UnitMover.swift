@@ -6,8 +6,9 @@ struct UnitMover {
   private let home: DocumentPath
   private let folder: DocumentPath
   private let options: Relocation.Options
-  private let isDry: Bool
-  private let ledger: Ledger
+  /// nil: only looks.
+  private let ledger: Ledger?
+  private let relocated: [DocumentPath: DocumentPath]
 
   init(
     home: DocumentPath, folder: DocumentPath, options: Relocation.Options, isDry: Bool
@@ -15,19 +16,20 @@ struct UnitMover {
     self.home = POSIX.resolvedAsFarAsThere(home)
     self.folder = folder
     self.options = options
-    self.isDry = isDry
     let state: DocumentPath
     if let given = options.journal { state = given } else { state = try Migration.defaultJournalFolder() }
     if POSIX.resolvedAsFarAsThere(state).isWithin(self.home.appending(Relocation.documents)) {
       throw MigrationError(.unfit, "the journal's folder \(state) lies among the documents; name another")
     }
-    ledger = try Ledger("relocate-" + shortDigest(self.home.bytes + [0] + folder.bytes), in: state)
+    let name = "relocate-" + shortDigest(self.home.bytes + [0] + folder.bytes)
+    ledger = isDry ? nil : try Ledger(name, in: state)
+    relocated = (ledger?.snapshot ?? Ledger.peek(name, in: state)).relocated
   }
 
-  func close() { ledger.close() }
+  func close() { ledger?.close() }
 
   /// Units that were relocated before.
-  var expected: Set<DocumentPath> { Set(ledger.relocated.keys) }
+  var expected: Set<DocumentPath> { Set(relocated.keys) }
 
   /// nil for a unit that nobody can say anything of.
   func work(_ unit: Unit) -> UnitReport? {
@@ -51,23 +53,23 @@ struct UnitMover {
       report.reason = reason
     case .fail(let refusal): throw .refused(refusal)
     case .tidy(let target):
-      if !isDry { for member in unit.members { try remove(documents.appending(member), .source) } }
+      if ledger != nil { for member in unit.members { try remove(documents.appending(member), .source) } }
       report.outcome = .relocated
       report.target = folder.appending(target)
       return
     case .relocate(let target, let removing):
-      if !isDry { try relocate(unit, target, removing) }
+      if let ledger { try relocate(unit, target, removing, ledger) }
       report.outcome = .relocated
       report.target = folder.appending(target)
       return
     }
-    if report.outcome == .alreadyThere { report.target = folder.appending(ledger.relocated[unit.path] ?? unit.path) }
+    if report.outcome == .alreadyThere { report.target = folder.appending(relocated[unit.path] ?? unit.path) }
   }
 
   // MARK: Deciding
 
   private func decide(_ unit: Unit) throws(StepFailure) -> UnitDecision? {
-    let known = ledger.relocated[unit.path]
+    let known = relocated[unit.path]
     let judge = UnitJudge(
       unit: unit, policy: options.onConflict, isKnown: known != nil,
       there: { path throws(StepFailure) in try status(place(path), .destination) },
@@ -89,14 +91,14 @@ struct UnitMover {
   // MARK: Moving
 
   private func relocate(
-    _ unit: Unit, _ target: DocumentPath, _ removing: [DocumentPath]
+    _ unit: Unit, _ target: DocumentPath, _ removing: [DocumentPath], _ ledger: Ledger
   ) throws(StepFailure) {
     try makeFolders(place(target).parent)
     for path in removing {
       options.crashPoint?("replace", path)
       try remove(place(path), .destination)
     }
-    let mover = try mover(of: unit)
+    let mover = try mover(of: unit, ledger)
     // First, so that whatever becomes of it there, a later run knows that it should be there.
     try ledger.note(.relocated(path: unit.path, target: target), durable: true)
     // The database is the last to come and the first to go: where it is, its sidecars are.
@@ -109,7 +111,7 @@ struct UnitMover {
     for (entry, step) in placed.reversed() { _ = try mover.walk(step, entry, until: { _ in false }) }
   }
 
-  private func mover(of unit: Unit) throws(StepFailure) -> Mover {
+  private func mover(of unit: Unit, _ ledger: Ledger) throws(StepFailure) -> Mover {
     var options = Migration.Options(.move)
     options.crashPoint = self.options.crashPoint
     let (source, destination) = (documents, home.appending(folder))
@@ -137,7 +139,7 @@ struct UnitMover {
 
   private func exclude(_ unit: Unit) throws(StepFailure) -> UnitDecision? {
     if unit.here.isEmpty { return unit.rule.isLiteral ? .done(.toBeDownloadedAgain) : nil }
-    guard !isDry else { return .done(.excludedFromBackup) }
+    guard ledger != nil else { return .done(.excludedFromBackup) }
     for member in unit.members {
       let path = documents.appending(member)
       options.crashPoint?("exclude", member)

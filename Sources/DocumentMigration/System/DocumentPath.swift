@@ -20,6 +20,9 @@ public struct DocumentPath: Hashable, Sendable {
     }
   }
 
+  /// As text; nil when the bytes are no UTF-8.
+  public var string: String? { String(validating: bytes, as: UTF8.self) }
+
   package static let root = DocumentPath([])
 
   package var isRoot: Bool { bytes.isEmpty }

@@ -52,6 +52,7 @@ enum PlanText {
       "\(plan.files.items) files with \(Quantity.show(bytes: plan.files.bytes)), \(plan.folders) folders, "
         + "\(plan.symlinks) symlinks"
     ]
+    if plan.brought.items > 0 { lines.append("\(plan.brought.items) more were brought by an earlier run") }
     if plan.toMaterialize.items > 0 {
       lines.append(
         "\(plan.toMaterialize.items) of them with \(Quantity.show(bytes: plan.toMaterialize.bytes)) have to be fetched")
