@@ -9,6 +9,7 @@ let package = Package(
     .executable(name: "docsfs", targets: ["docsfs"]),
     .library(name: "StorageErrors", targets: ["StorageErrors"]),
     .library(name: "DocumentMigration", targets: ["DocumentMigration"]),
+    .library(name: "Ubiquity", targets: ["Ubiquity"]),
   ],
   targets: [
     .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
@@ -17,6 +18,10 @@ let package = Package(
     .target(name: "CLinux"),
 
     .target(name: "StorageErrors", swiftSettings: strict),
+    .target(
+      name: "Ubiquity",
+      dependencies: ["StorageErrors", .target(name: "CLinux", condition: .when(platforms: [.linux]))],
+      swiftSettings: strict),
     .target(name: "Faults", dependencies: ["StorageErrors"], swiftSettings: strict),
     .target(
       name: "Containers", dependencies: ["Faults", "StorageErrors", "CLinux"],
@@ -49,6 +54,10 @@ let package = Package(
       path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
       name: "StorageErrorsTests", dependencies: ["StorageErrors", "TestSupport"], swiftSettings: strict),
+    // Swift 5, as its author had it.
+    .executableTarget(
+      name: "ArticleMoves", dependencies: ["Ubiquity"], path: "Tests/ArticleMoves",
+      swiftSettings: [.swiftLanguageMode(.v5)]),
     .testTarget(
       name: "ContainersTests", dependencies: ["Containers", "TestSupport"], swiftSettings: strict),
     .testTarget(
@@ -62,7 +71,9 @@ let package = Package(
       swiftSettings: strict),
     .testTarget(
       name: "MountedTests",
-      dependencies: ["TestSupport", "DocumentMigration", "StorageErrors", "CLinux", "docsfs"],
+      dependencies: [
+        "TestSupport", "DocumentMigration", "StorageErrors", "Ubiquity", "CLinux", "docsfs", "ArticleMoves",
+      ],
       exclude: ["Programs"], swiftSettings: strict),
   ]
 )

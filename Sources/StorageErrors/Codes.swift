@@ -31,9 +31,10 @@ package enum CocoaCode: Int, CaseIterable, Sendable {
 }
 
 /// Codes of `NSFileProviderErrorDomain`. Numbers: FileProvider/NSFileProviderError.h.
-package enum FileProviderCode: Int, CaseIterable, Sendable {
+public enum FileProviderCode: Int, CaseIterable, Sendable {
   package static let domain = "NSFileProviderErrorDomain"
 
+  // swift-format-ignore: AllPublicDeclarationsHaveDocumentation
   case notAuthenticated = -1000
   case filenameCollision = -1001
   case syncAnchorExpired = -1002
