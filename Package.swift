@@ -8,6 +8,7 @@ let package = Package(
   products: [
     .executable(name: "docsfs", targets: ["docsfs"]),
     .library(name: "StorageErrors", targets: ["StorageErrors"]),
+    .library(name: "DocumentMigration", targets: ["DocumentMigration"]),
     .library(name: "Ubiquity", targets: ["Ubiquity"]),
   ],
   targets: [
@@ -34,15 +35,24 @@ let package = Package(
       name: "FuseBridge",
       dependencies: ["DocsEngine", "Containers", "Faults", "StorageErrors", "CFuse", "CLinux"],
       swiftSettings: strict),
+    .target(
+      name: "DocumentMigration",
+      dependencies: [
+        "StorageErrors", .target(name: "CCrypto", condition: .when(platforms: [.linux])),
+        .target(name: "CLinux", condition: .when(platforms: [.linux])),
+      ],
+      swiftSettings: strict),
     .executableTarget(
       name: "docsfs",
       dependencies: [
+        "DocumentMigration",
         "FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux",
       ],
       swiftSettings: strict),
 
     .target(
-      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "StorageErrors", "CLinux"],
+      name: "TestSupport",
+      dependencies: ["Containers", "DocsEngine", "DocumentMigration", "StorageErrors", "CLinux"],
       path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
       name: "StorageErrorsTests", dependencies: ["StorageErrors", "TestSupport"], swiftSettings: strict),
@@ -59,11 +69,16 @@ let package = Package(
       name: "DocsEngineTests", dependencies: ["DocsEngine", "Faults", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
     .testTarget(
+      name: "DocumentMigrationTests",
+      dependencies: ["DocumentMigration", "StorageErrors", "TestSupport", "CLinux"], swiftSettings: strict),
+    .testTarget(
       name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"],
       swiftSettings: strict),
     .testTarget(
       name: "MountedTests",
-      dependencies: ["TestSupport", "StorageErrors", "Ubiquity", "CLinux", "docsfs", "ArticleMoves"],
+      dependencies: [
+        "TestSupport", "DocumentMigration", "StorageErrors", "Ubiquity", "CLinux", "docsfs", "ArticleMoves",
+      ],
       exclude: ["Programs"], swiftSettings: strict),
   ]
 )

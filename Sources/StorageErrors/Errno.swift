@@ -79,3 +79,8 @@ extension Errno {
 
   private static func known(_ symbol: ErrnoSymbol) -> Errno { Errno(symbol) ?? Errno(rawValue: 0) }
 }
+
+extension String {
+  /// strerror's sentences begin with a capital letter; ours go on after a colon.
+  package var lowercasedFirst: String { prefix(1).lowercased() + dropFirst() }
+}
