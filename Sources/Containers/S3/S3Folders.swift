@@ -14,7 +14,6 @@ extension S3Container {
     var objects: [ItemName: S3Page.Object] = [:]
     var folders: Set<ItemName> = []
     var isThere = folder.isRoot
-    var isMarked = false
     try eachPage(prefix: prefix, delimiter: true, what, call) { page in
       for object in page.objects {
         if object.key == prefix { isThere = true }
@@ -23,12 +22,12 @@ extension S3Container {
       }
       for below in page.prefixes {
         guard let name = try? ItemName(below.dropFirst(prefix.count).dropLast()) else { continue }
-        if folder.isRoot, name == hiddenName { isMarked = true } else { folders.insert(name) }
+        if !(folder.isRoot && name == hiddenName) { folders.insert(name) }
       }
       isThere = isThere || !page.objects.isEmpty || !page.prefixes.isEmpty
     }
     if folder.isRoot {
-      if !isMarked { try confirm(call) }
+      try confirm(call)
     } else {
       guard isThere else {
         try confirm(call)

@@ -1,3 +1,4 @@
+import CCrypto
 import Glibc
 
 // Files in parts. What a process that ended had sent is found at the store and not sent again.
@@ -55,8 +56,9 @@ extension S3Container {
       }
       var request = S3Client.Request(
         method: "PUT", key: upload.key, query: [("partNumber", "\(index + 1)"), ("uploadId", id)], what: upload.what)
-      request.body = .source(upload.source.unproven, plan.range(index))
+      request.body = .source(upload.source, plan.range(index))
       request.payload = hex(digest.sha256)
+      request.headers = [digest.header]
       let response = try self.client.require(request, call)
       guard let etag = response["etag"].map(S3Page.bare) else {
         throw ContainerError(.inconsistent, "\(upload.what): the store tells no ETag")
@@ -64,7 +66,7 @@ extension S3Container {
       etags.withLock { $0[index] = etag }
       call.progress()
     }
-    try upload.source.prove(try digests.whole())
+    try upload.prove(try digests.whole())
     return etags.withLock { $0 }
   }
 
@@ -103,7 +105,7 @@ extension S3Container {
       let sent = try parts(of: pending, upload.what, call)
       guard let (number, part) = sent.min(by: { $0.key < $1.key }), (1...plan.count).contains(number) else { continue }
       let range = plan.range(number - 1)
-      guard part.size == range.count, try hex(digest(of: upload.source.unproven, range, call).md5) == part.etag else {
+      guard part.size == range.count, try hex(digest(of: upload.source, range, call).md5) == part.etag else {
         continue
       }
       return (pending.id, sent)
@@ -209,6 +211,9 @@ struct PartPlan: Sendable {
 struct PartDigest: Sendable {
   var sha256: [UInt8]
   var md5: [UInt8]
+
+  /// A store refuses a body that does not match it.
+  var header: (name: String, value: String) { ("Content-MD5", base64(md5)) }
 }
 
 func digest(
@@ -253,7 +258,7 @@ private final class PartDigests: @unchecked Sendable {
       throw ContainerError(.cancelled, "\(upload.what): another part failed")
     }
     do throws(ContainerError) {
-      let digest = try digest(of: upload.source.unproven, plan.range(index), call, also: running)
+      let digest = try digest(of: upload.source, plan.range(index), call, also: running)
       turn.signal { $0 = index + 1 }
       return digest
     } catch {
@@ -268,4 +273,10 @@ private final class PartDigests: @unchecked Sendable {
     }
     return running.finish()
   }
+}
+
+private func base64(_ bytes: [UInt8]) -> String {
+  var text = [UInt8](repeating: 0, count: bytes.count / 3 * 4 + 5)
+  let count = EVP_EncodeBlock(&text, bytes, Int32(bytes.count))
+  return String(decoding: text.prefix(Int(count)), as: UTF8.self)
 }

@@ -11,7 +11,7 @@ extension S3Container {
     let rules = try rules(call)
     let attributes = try prepare(path, attributes, condition, rules, what, call)
     let upload = S3Upload(
-      key: address.key(path), what: what, source: ProvenSource(source, what), attributes: attributes,
+      key: address.key(path), what: what, source: source, attributes: attributes,
       condition: condition, rules: rules)
     let version =
       source.size <= Self.wholeSize ? try putWhole(upload, call) : try putParts(upload, call)
@@ -57,17 +57,21 @@ extension S3Container {
 
   private func putWhole(_ upload: S3Upload, _ call: CallContext) throws(ContainerError) -> Version {
     let source = upload.source
-    // Of nothing no byte is read, which is where it is asked otherwise.
-    try source.requireCurrent()
+    let range = 0..<source.size
+    // Before the first byte goes out: some stores take a connection that broke for the end of the file, unless they are
+    // told what must come.
+    let digest = try digest(of: source, range, call)
+    try upload.prove(digest.sha256)
     try check(upload, call)
     var request = S3Client.Request(method: "PUT", key: upload.key, what: upload.what)
-    request.headers = S3Metadata.headers(upload.attributes) + upload.conditions
-    request.body = .source(source, 0..<source.size)
+    request.headers = S3Metadata.headers(upload.attributes) + upload.conditions + [digest.header]
+    request.body = .source(source, range)
+    request.payload = hex(digest.sha256)
     let response = try client.send(request, call)
     let version = try published(response, upload)
-    // What the store says it has, where its ETags tell: not every store checks what it is signed to get.
+    // What the store says it has, where its ETags tell: not every store checks.
     if upload.rules.etagIsMD5, response["x-amz-server-side-encryption"]?.hasPrefix("aws:kms") != true,
-      version.bytes.count == 32, source.md5.map(hex).map({ Array($0.utf8) }) != version.bytes
+      version.bytes.count == 32, version.bytes != Array(hex(digest.md5).utf8)
     {
       throw ContainerError(.inconsistent, "\(upload.what): its bytes were altered on their way")
     }
@@ -94,10 +98,18 @@ extension S3Container {
 struct S3Upload: Sendable {
   var key: [UInt8]
   var what: String
-  var source: ProvenSource
+  var source: any UploadSource
   var attributes: RemoteAttributes
   var condition: Precondition
   var rules: S3Rules
+
+  /// Before anything is published: the bytes are those that they should be, and still wanted.
+  func prove(_ sha256: [UInt8]) throws(ContainerError) {
+    guard source.isStillCurrent() else { throw ContainerError(.cancelled, "\(what): it has changed meanwhile") }
+    guard source.sha256 == nil || source.sha256 == sha256 else {
+      throw ContainerError(.inconsistent, "\(what): its bytes were altered on their way")
+    }
+  }
 
   /// Whether the store itself keeps the condition.
   var isKept: Bool {
@@ -112,63 +124,6 @@ struct S3Upload: Sendable {
     switch condition {
     case .absent: return [("If-None-Match", "*")]
     case .version(let version): return [("If-Match", "\"" + String(decoding: version.bytes, as: UTF8.self) + "\"")]
-    }
-  }
-}
-
-/// A source that gives its last byte only when all its bytes are what they should be and are still wanted: a store that
-/// gets fewer than it was promised publishes nothing. Read from beginning to end, again from the beginning if need be.
-final class ProvenSource: UploadSource {
-  private struct Progress {
-    var offset: Int64 = 0
-    var sha256 = Digest()
-    var md5 = Digest(.md5)
-    var finishedMD5: [UInt8]?
-  }
-  private let base: any UploadSource
-  private let what: String
-  private let state = Guarded(Progress())
-
-  init(_ base: any UploadSource, _ what: String) {
-    self.base = base
-    self.what = what
-  }
-
-  /// The bytes as they come, for parts, whose bytes are proven otherwise.
-  var unproven: any UploadSource { base }
-
-  var size: Int64 { base.size }
-  var sha256: [UInt8]? { base.sha256 }
-  func isStillCurrent() -> Bool { base.isStillCurrent() }
-  /// Of all bytes, when they have all been read in order.
-  var md5: [UInt8]? { size == 0 ? Digest.of([], .md5) : state.withLock { $0.finishedMD5 } }
-
-  func requireCurrent() throws(ContainerError) {
-    guard base.isStillCurrent() else { throw ContainerError(.cancelled, "\(what): it has changed meanwhile") }
-  }
-
-  func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int {
-    let count = try base.read(at: offset, into: buffer)
-    let digest = state.withLock { state -> [UInt8]?? in
-      if offset == 0 { state = Progress() }
-      guard offset == state.offset else { return nil }
-      let piece = UnsafeRawBufferPointer(rebasing: buffer.prefix(count))
-      state.sha256.update(piece)
-      state.md5.update(piece)
-      state.offset += Int64(count)
-      guard state.offset == size else { return nil }
-      state.finishedMD5 = state.md5.finish()
-      return .some(state.sha256.finish())
-    }
-    if let digest { try prove(digest) }
-    return count
-  }
-
-  /// Before the last piece goes out.
-  func prove(_ digest: [UInt8]?) throws(ContainerError) {
-    try requireCurrent()
-    guard base.sha256 == nil || base.sha256 == digest else {
-      throw ContainerError(.inconsistent, "\(what): its bytes were altered on their way")
     }
   }
 }
