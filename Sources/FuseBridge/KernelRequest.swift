@@ -40,7 +40,8 @@ extension Bridge {
   /// Answers a request that libfuse has not seen. False when the kernel did not take it: the caller was interrupted, or
   /// the mount is gone.
   @discardableResult
-  func answer(_ unique: UInt64, error: Int32 = 0, _ body: UnsafeRawBufferPointer = .init(start: nil, count: 0)) -> Bool {
+  func answer(_ unique: UInt64, error: Int32 = 0, _ body: UnsafeRawBufferPointer = .init(start: nil, count: 0)) -> Bool
+  {
     var header = fuse_out_header(
       len: UInt32(MemoryLayout<fuse_out_header>.size + body.count), error: -error, unique: unique)
     return withUnsafeMutableBytes(of: &header) { head in

@@ -46,7 +46,7 @@ extension Volume {
   }
 
   /// What was written to the file since its last good fsync is gone, as after a power loss. Nothing happens to one
-  /// without such changes.
+  /// without such changes. The kernel has to hear of it from the caller.
   package func loseUnsynced(_ node: NodeID, _ reply: @escaping Reply<Void>) {
     let found = performNow { state throws(Need) -> Content? in
       let (item, known) = try state.resolve(node)
@@ -60,11 +60,12 @@ extension Volume {
     }
     guard case .taken(let bytes)? = image else { return reply(.success(())) }
     let marked: Reply<Content> = { result in
-      reply(result.flatMap { _ in self.withMarkedFile(content, keepsImage: false) { file throws(Errno) in
-        guard ftruncate(file.fd, 0) == 0 else { throw Errno.current }
-        if let bytes { try copyBytes(from: bytes, to: file) }
-      }})
-      self.tellKernel { $0.invalidateContent(node) }
+      guard case .success = result else { return reply(result.map { _ in () }) }
+      reply(
+        self.withMarkedFile(content, keepsImage: false) { file throws(Errno) in
+          guard ftruncate(file.fd, 0) == 0 else { throw Errno.current }
+          if let bytes { try copyBytes(from: bytes, to: file) }
+        })
     }
     performMarked({ Interruption() }, marked) { _ in content }
   }

@@ -23,8 +23,8 @@ extension Volume {
     return (try? found.get()) ?? true
   }
 
-  /// The nodes that the kernel may have something of.
-  package func knownNodes() -> [NodeID] { locked { Array($0.lookups.keys) } }
+  /// The nodes that the kernel may have something of. It never looks up the root.
+  package func knownNodes() -> [NodeID] { [.root] + locked { Array($0.lookups.keys) } }
 
   /// Whether a request of this node waits for the container. A notice to the kernel would wait behind it.
   package func isWaited(for node: NodeID) -> Bool {

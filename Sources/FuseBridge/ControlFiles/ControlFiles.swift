@@ -93,8 +93,11 @@ final class ControlFiles: Sendable {
 
   /// FORGET and RELEASE are nobody's in particular.
   private func isHarmless(_ opcode: UInt32) -> Bool {
-    [FUSE_GETATTR.rawValue, FUSE_LOOKUP.rawValue, FUSE_RELEASE.rawValue, FUSE_RELEASEDIR.rawValue, FUSE_FORGET.rawValue]
-      .contains(opcode)
+    [
+      FUSE_GETATTR.rawValue, FUSE_LOOKUP.rawValue, FUSE_RELEASE.rawValue, FUSE_RELEASEDIR.rawValue,
+      FUSE_FORGET.rawValue,
+    ]
+    .contains(opcode)
   }
 
   private func servesName(_ request: KernelRequest) -> Bool {
@@ -265,7 +268,8 @@ final class ControlFiles: Sendable {
   /// Takes the commands that are complete now; all are read before the first is carried out.
   private func take(
     _ request: KernelRequest, _ handle: UInt64,
-    _ body: (inout ControlInput) throws(ControlError) -> [ControlStatement], then succeed: @escaping @Sendable () -> Void
+    _ body: (inout ControlInput) throws(ControlError) -> [ControlStatement],
+    then succeed: @escaping @Sendable () -> Void
   ) {
     let unique = request.header.unique
     let result = state.withLock { state -> Result<[ControlStatement], ControlError> in

@@ -21,7 +21,8 @@ struct CallerProcess {
     return count > 0 ? Array(room[..<count]) : []
   }
 
-  /// The system call that it is in; nil when that cannot be known, as for a thread that may not be traced.
+  /// The system call that it is in; nil when that cannot be known, as for a thread that may not be traced. Not for FLUSH:
+  /// execve(2) closes files with a lock held that reading this waits for, and both would wait for ever.
   var systemCall: SystemCall? {
     guard thread > 0 else { return nil }
     let words = text("syscall").split(separator: " ")

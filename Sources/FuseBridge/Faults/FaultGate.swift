@@ -25,7 +25,7 @@ extension Bridge {
 
   private func describe(_ call: MountCall, _ request: KernelRequest, _ faults: FaultInjector) -> CallFacts {
     let caller = CallerProcess(thread: request.thread)
-    let systemCall = call.isTransfer ? nil : caller.systemCall
+    let systemCall = call.isByPath == nil ? caller.systemCall : nil
     var fault = FaultCall(
       call.operation, path: path(call.node, call.name), newPath: call.target.map { path($0.folder, $0.name) },
       uid: request.header.uid, pid: caller.pid, executable: caller.executable, offset: call.offset, length: call.length)
@@ -34,7 +34,7 @@ extension Bridge {
     var facts = CallFacts(
       call: call, fault: fault, thread: request.thread, opened: open?.moment,
       isBuffered: call.operation == .read && open?.isDirect == false,
-      isByPath: call.handle == 0 && !(systemCall?.isByDescriptor ?? false),
+      isByPath: call.isByPath ?? !(systemCall?.isByDescriptor ?? false),
       asksInPassing: call.operation == .getattr && systemCall?.asksAttributes == false)
     if faults.failsByLink { addContent(of: call, request, to: &facts) }
     return facts
@@ -149,7 +149,7 @@ extension Bridge {
     guard keep(held) else { return }
     volume.loseUnsynced(call.node) { [self] result in
       if case .failure(let error) = result { options.log("lose=dirty: \(error)") }
-      if let held = faults?.held.take(unique) { held.goOn(held, false) }
+      caches?.forget(call.node) { if let held = self.faults?.held.take(unique) { held.goOn(held, false) } }
     }
   }
 

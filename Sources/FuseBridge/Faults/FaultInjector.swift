@@ -144,7 +144,9 @@ package final class FaultInjector: Sendable {
     }
   }
 
-  package func log(from place: Int, count: Int) -> [UInt8] { state.withLock { $0.log.bytes(from: place, count: count) } }
+  package func log(from place: Int, count: Int) -> [UInt8] {
+    state.withLock { $0.log.bytes(from: place, count: count) }
+  }
   package var logRange: Range<Int> { state.withLock { $0.log.start..<$0.log.end } }
 
   /// Waits until the rule's counter is at least `count`; false when it is not within `timeout` seconds, or `cancelled`
@@ -199,7 +201,9 @@ extension FaultState {
 
   func interest(_ now: UInt64) -> FaultOperations {
     if faults.record || failsByLink { return .all }
-    return faults.operations(now).union(link.epoch > 0 ? .handled : [])
+    let wanted = faults.operations(now).union(link.epoch > 0 ? .handled : [])
+    // Lookups tell the kernel's second try of a call from another call.
+    return wanted.isEmpty && retries.isEmpty ? [] : wanted.union(FaultOperations(.lookup))
   }
 
   func mayLose(_ now: UInt64) -> Bool { faults.mayLose(now) || failsByLink && link.profile?.dropsUnsynced == true }

@@ -50,7 +50,9 @@ struct FaultState {
     if verdict.errno == nil, let failed = judgeByLink(facts, now: now) {
       verdict = merged(verdict, failed)
     }
-    if facts.isBuffered, verdict.errno == nil { marks.remove(facts.call.node, facts.call.offset ?? 0, facts.call.length) }
+    if facts.isBuffered, verdict.errno == nil {
+      marks.remove(facts.call.node, facts.call.offset ?? 0, facts.call.length)
+    }
     if faults.record { record(facts, verdict) }
     if verdict.errno == nil || verdict.limit != nil {
       faults.moved(facts.fault, bytes: min(facts.fault.length, verdict.limit ?? .max))
@@ -84,7 +86,7 @@ struct FaultState {
     if verdict.errno == .ESTALE, facts.isByPath, verdict.limit == nil {
       retries.expect(facts.call, from: facts.thread, rule: decision.ruleID)
       verdict.isSeen = false
-    } else if verdict.errno == nil, decision.isFault {
+    } else if verdict.errno == nil || verdict.limit != nil, decision.isFault {
       faults.saw(decision.ruleID)
     }
     return verdict

@@ -26,6 +26,7 @@ struct KernelRetries {
   }
 
   private var pending: [Int32: Pending] = [:]
+  var isEmpty: Bool { pending.isEmpty }
   /// Threads that never came again are forgotten when there are so many.
   private static let limit = 4096
 

@@ -17,6 +17,16 @@ struct MountCall {
   var opensForWriting = false
   var truncates = false
 
+  /// Whether the system call behind it follows a path; nil: that depends, on stat(2) or fstat(2), say.
+  var isByPath: Bool? {
+    switch operation {
+    case .lookup, .readlink, .mknod, .mkdir, .symlink, .link, .unlink, .rmdir, .rename, .open, .create, .opendir: true
+    case .read, .write, .flush, .fsync, .fallocate, .lseek, .copy_file_range, .readdir, .fsyncdir: false
+    case .getattr, .chmod, .chown, .truncate, .utimens, .statfs, .getxattr, .setxattr, .listxattr, .removexattr:
+      handle == 0 ? nil : false
+    }
+  }
+
   /// Its answer tells the kernel a name.
   var bringsNames: Bool {
     switch operation {
@@ -24,8 +34,6 @@ struct MountCall {
     default: false
     }
   }
-  var isTransfer: Bool { operation == .read || operation == .write }
-
   init(_ operation: FaultOperation, _ request: KernelRequest) {
     self.operation = operation
     node = request.node
@@ -102,8 +110,9 @@ extension KernelRequest {
     guard let wanted: fuse_setattr_in = argument() else { return nil }
     let which = Int32(bitPattern: wanted.valid)
     let operation: FaultOperation =
-      if which & FATTR_SIZE != 0 { .truncate } else if which & FATTR_MODE != 0 { .chmod }
-      else if which & (FATTR_UID | FATTR_GID) != 0 { .chown } else { .utimens }
+      if which & FATTR_SIZE != 0 { .truncate } else if which & FATTR_MODE != 0 {
+        .chmod
+      } else if which & (FATTR_UID | FATTR_GID) != 0 { .chown } else { .utimens }
     var call = MountCall(operation, self)
     if which & FATTR_FH != 0 { call.handle = wanted.fh }
     if operation == .truncate { call.offset = Int64(bitPattern: wanted.size) }
@@ -152,7 +161,9 @@ extension KernelRequest {
     return call
   }
 
-  private func transfer(_ operation: FaultOperation, _ what: (handle: UInt64, offset: UInt64, size: UInt32)?) -> MountCall? {
+  private func transfer(_ operation: FaultOperation, _ what: (handle: UInt64, offset: UInt64, size: UInt32)?)
+    -> MountCall?
+  {
     what.map { range(operation, $0.handle, $0.offset, UInt64($0.size)) }
   }
 
