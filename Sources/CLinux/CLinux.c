@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 int lx_open_beneath(int dirfd, const char *path, int flags, mode_t mode) {
@@ -85,6 +86,11 @@ int lx_lease(int fd) {
 }
 
 int lx_unlease(int fd) { return fcntl(fd, F_SETLEASE, F_UNLCK); }
+
+long lx_file_system_type(const char *path) {
+  struct statfs info;
+  return statfs(path, &info) == 0 ? (long)info.f_type : -1;
+}
 
 int lx_gettid(void) { return (int)syscall(SYS_gettid); }
 int lx_umount(const char *path, int lazy) { return umount2(path, lazy ? MNT_DETACH : 0); }

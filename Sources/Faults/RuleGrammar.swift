@@ -20,7 +20,9 @@ package struct FaultKey: Sendable {
     FaultKey(name: "pid", kind: .match, form: "pid=4711", help: "the caller's process"),
     FaultKey(name: "exe", kind: .match, form: "exe=GLOB", help: "the caller's program: its path or last name"),
     FaultKey(name: "fh", kind: .match, form: "fh=old|new", help: "opened before the last reconnect, or after it"),
-    FaultKey(name: "range", kind: .match, form: "range=0-4K", help: "calls that touch these bytes; 64K- has no end"),
+    FaultKey(
+      name: "range", kind: .match, form: "range=0-4K",
+      help: "calls that touch bytes from 0 to before 4K; 64K- has no end"),
     FaultKey(
       name: "when", kind: .match, form: "when=3[..7][+2]", help: "the third to seventh call that matches, every second"),
     FaultKey(

@@ -113,6 +113,15 @@ final class FaultSetTests: FaultsTestCase {
     XCTAssertEqual(decision.allowed, 10)
   }
 
+  func testWhatShortensACallAddsUp() throws {
+    var set = try set("op=write after=100 errno=ENOSPC", "op=write path=s short=50", "op=write path=t torn=200")
+    func limit(_ path: String) -> Int64? { set.decide(call(.write, path, at: 0, length: 1000), now: 0)?.limit }
+    XCTAssertEqual(limit("/s"), 50)
+    XCTAssertEqual(limit("/t"), 100)
+    XCTAssertEqual(limit("/u"), 100)
+    XCTAssertEqual(set.decide(call(.write, "/t", at: 0, length: 1000), now: 0)?.effect.failure, .EIO)
+  }
+
   func testSetChangesARuleAndKeepsWhatItCounted() throws {
     var set = try set("id=x op=read errno=EIO times=1")
     XCTAssertNotNil(set.decide(call(.read), now: 0))

@@ -147,7 +147,7 @@ final class SweepTests: MountedTestCase {
     let volume = try unmounted()
     let source = try source()
     let table: [([String], Int32, String)] = [
-      (["--", "true"], 64, "so nothing could be lost"),
+      (["--", "true"], 1, "did nothing in the mount"),
       (["--errno", "EOI", "--", "cp", source, "{mount}"], 64, "did you mean EIO?"),
       (["--ops", "raed", "--", "cp", source, "{mount}"], 64, "did you mean read?"),
       (["--jobs", "0", "--", "cp", source, "{mount}"], 64, "--jobs=0"),
@@ -164,6 +164,12 @@ final class SweepTests: MountedTestCase {
       XCTAssertTrue(outcome.errors.contains(message), "\(arguments): \(outcome.errors)")
     }
     XCTAssertEqual(try Sys.names(source), ["a", "sub"])
+  }
+
+  func testWithoutASourceOnlyHangsAreLookedFor() throws {
+    let report = try sweep(["--errno", "EIO", "--ops", "create", "--", "touch", "{mount}/f"], exit: 0)
+    XCTAssertEqual(report.runs.map(\.status), [1])
+    XCTAssertEqual(report.files, 0)
   }
 
   func testAnInterruptedSweepLeavesNothing() throws {

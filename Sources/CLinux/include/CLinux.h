@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <mntent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -75,6 +76,8 @@ int lx_gettid(void);
 int lx_call_asks_attributes(long number);
 /// Whether system call `number` with `arguments` works on an open file, and follows no path.
 int lx_call_is_by_descriptor(long number, const unsigned long arguments[6]);
+/// The `f_type` that statfs(2) tells; -1 when it fails.
+long lx_file_system_type(const char *path);
 /// umount2(2), with MNT_DETACH if `lazy`.
 int lx_umount(const char *path, int lazy);
 /// Lowers the priority of the calling thread alone.

@@ -20,7 +20,8 @@ struct SweepReport {
     let rows = outcomes.map { outcome in
       [
         outcome.fault?.operation.rawValue ?? "", "\(outcome.fault?.ordinal ?? 0)", outcome.fault?.errno.name ?? "",
-        outcome.status.map(String.init) ?? "hung", outcome.isBroken ? "BROKEN" : "held", oneLine(outcome.path),
+        outcome.status.map(String.init) ?? "hung", outcome.isBroken ? "BROKEN" : files == 0 ? "-" : "held",
+        oneLine(outcome.path),
         outcome.errors.last ?? "",
       ]
     }
@@ -28,6 +29,9 @@ struct SweepReport {
       .print()
     for outcome in broken { Console.print("broken by \(outcome.name): \(oneLine(outcome.loss))") }
     for outcome in hung { Console.print("hung: \(outcome.name)") }
+    if files == 0 {
+      Console.print("nothing could be lost: CMD names no file outside of the mount, and --with gives none")
+    }
     Console.print(summary)
   }
 
