@@ -96,6 +96,24 @@ final class SweepTests: MountedTestCase {
     XCTAssertTrue(report.runs.contains { $0.operation == "open" && $0.invariant == "broken" && !$0.lost.isEmpty })
   }
 
+  /// docsfs's own migration, in both directions.
+  func testAMigrationLosesNothing() throws {
+    let source = try source()
+    let there = try sweep(
+      [
+        "--errno", "EIO", "--ops", "create,write,fsync,rename,mkdir", "--", MountedVolume.binary, "migrate", "to-cloud",
+        source, "{mount}/docs", "--move",
+      ], exit: 0)
+    XCTAssertGreaterThanOrEqual(there.runs.count, 6)
+    let back = try sweep(
+      [
+        "--errno", "EIO", "--ops", "open,read,unlink", "--with", source, "--", MountedVolume.binary, "migrate",
+        "to-local",
+        "{mount}/sub", "{out}/sub", "--move",
+      ], exit: 0)
+    XCTAssertGreaterThanOrEqual(back.runs.count, 4)
+  }
+
   func testAnInvariantOfOnesOwn() throws {
     let report = try sweep(
       [
