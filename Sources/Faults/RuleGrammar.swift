@@ -65,7 +65,7 @@ extension FaultRule {
     case "op": match.operations = try attribute.operations()
     case "path": match.path = try attribute.pattern()
     case "uid":
-      guard let uid = UInt32(attribute.text), uid != .max else {
+      guard let uid = decimal(attribute.text).flatMap(UInt32.init(exactly:)), uid != .max else {
         throw attribute.error("uid=\(attribute.text) is no user's number")
       }
       match.uid = uid
@@ -271,7 +271,8 @@ extension ControlAttribute {
     guard let last = decimal(tail) else { throw form }
     guard last >= first else { throw error("when=\(text) ends before it begins, and matches nothing") }
     // The last one that is reached, so that equal sets are equal.
-    return FaultOrdinals(first: first, last: last - (last - first) % step, step: last == first ? 1 : step)
+    let reached = last - (last - first) % step
+    return FaultOrdinals(first: first, last: reached, step: reached == first ? 1 : step)
   }
 
   fileprivate func probability() throws(ControlError) -> UInt64 {

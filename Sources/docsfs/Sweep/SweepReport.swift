@@ -103,7 +103,7 @@ struct SweepReport {
     var lines = [
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>",
       "<testsuite name=\"\(xml("docsfs sweep: \(commandText)"))\" tests=\"\(outcomes.count)\" "
-        + "failures=\"\(broken.count)\" errors=\"\(hung.filter { !$0.isBroken }.count)\" time=\"\(seconds)\">",
+        + "failures=\"\(broken.count)\" errors=\"\(hung.filter { !$0.isBroken }.count)\" time=\"\(rounded(seconds))\">",
     ]
     for outcome in outcomes { lines += testCase(outcome) }
     return (lines + ["</testsuite>"]).joined(separator: "\n") + "\n"
@@ -112,7 +112,7 @@ struct SweepReport {
   private func testCase(_ outcome: SweepOutcome) -> [String] {
     let head =
       "  <testcase classname=\"sweep.\(outcome.fault?.operation.rawValue ?? "")\" name=\"\(xml(outcome.name))\" "
-      + "time=\"\(outcome.seconds)\""
+      + "time=\"\(rounded(outcome.seconds))\""
     let errors = xml(outcome.errors.joined(separator: "\n"))
     if outcome.isBroken {
       return [head + ">", "    <failure message=\"\(xml(outcome.loss))\">\(errors)</failure>", "  </testcase>"]
@@ -136,6 +136,9 @@ extension SweepOutcome {
     return lost.prefix(5).joined(separator: ", ") + more
   }
 }
+
+/// To milliseconds, so that no exponent is written.
+private func rounded(_ seconds: Double) -> Double { (seconds * 1000).rounded() / 1000 }
 
 /// As an attribute or text of XML 1.0, which has no control characters.
 func xml(_ text: String) -> String {
