@@ -30,18 +30,14 @@ package struct FaultSet: Sendable {
     entries.contains { $0.canFire && ($0.rule.match.pid != nil || $0.rule.match.executable != nil) }
   }
 
-  /// What armed rules can match.
+  /// What armed rules can match, and what has to be counted for their `after`.
   package func operations(_ now: UInt64) -> FaultOperations {
-    entries.reduce(into: []) { if $1.isArmed(now) { $0.formUnion($1.rule.operations) } }
+    entries.reduce(into: []) { operations, entry in
+      guard entry.isArmed(now) else { return }
+      operations.formUnion(entry.rule.operations)
+      if entry.rule.match.after != nil { operations.formUnion(entry.counted) }
+    }
   }
-
-  /// The ids of armed rules.
-  package func armedIDs(_ now: UInt64) -> Set<String> {
-    Set(entries.lazy.filter { $0.isArmed(now) }.map(\.rule.id))
-  }
-
-  /// Whether an armed rule loses what was not synced.
-  package func mayLose(_ now: UInt64) -> Bool { entries.contains { $0.rule.effect.losesDirty && $0.isArmed(now) } }
 
   /// When the next rule ends by its time; nil: none will.
   package func nextExpiry(_ now: UInt64) -> UInt64? {

@@ -99,6 +99,7 @@ final class FaultSetTests: FaultsTestCase {
 
   func testAfterCountsReadsAndWritesForOtherOperations() throws {
     var set = try set("op=fsync after=10 errno=EIO")
+    XCTAssertEqual(set.operations(0), FaultOperations.moving.union(FaultOperations(.fsync)), "they must be told of")
     XCTAssertNil(set.decide(call(.fsync), now: 0))
     set.moved(call(.write), bytes: 9)
     XCTAssertNil(set.decide(call(.fsync), now: 0))

@@ -80,7 +80,15 @@ final class GrammarTests: FaultsTestCase {
       ("add op=raed errno=EIO", "1:5: unknown operation raed; did you mean read?"),
       ("add op=read, errno=EIO", "1:5: an operation is missing beside a comma"),
       ("add op= errno=EIO", "1:5: op= wants a value behind it"),
-      ("add op=release errno=EIO", "1:5: op=release answers nobody, so it cannot fail; close(2) is op=flush"),
+      ("add op=release errno=EIO", "1:5: unknown operation release; write op=flush, which is close(2)"),
+      ("add op=setattr errno=EIO", "1:5: unknown operation setattr; write op=chmod,chown,truncate,utimens"),
+      ("add op=READ errno=EIO", "1:5: unknown operation READ; did you mean read?"),
+      ("add op:read errno:EIO", "1:5: op:read is no key=value"),
+      ("add read", "1:5: read is no key=value; write op=read"),
+      ("add op=read EIO", "1:13: EIO is no key=value; write errno=EIO"),
+      ("cloud latency 80ms", "1:7: latency wants a value: latency=…"),
+      ("disconnect smb for 10s", "1:16: for wants a value: for=…"),
+      ("wait id=a fired 1", ""), ("evict a recursive", "1:9: recursive wants a value: recursive=…"),
       ("add op=read", "1:1: the rule has no effect; there are \(effects)"),
       (
         "add op=lookup short=1", "1:15: short= happens to read, write, copy_file_range only, and op= names none of them"
