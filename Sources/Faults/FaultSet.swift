@@ -39,6 +39,14 @@ package struct FaultSet: Sendable {
     }
   }
 
+  /// The ids of armed rules.
+  package func armedIDs(_ now: UInt64) -> Set<String> {
+    Set(entries.lazy.filter { $0.isArmed(now) }.map(\.rule.id))
+  }
+
+  /// Whether an armed rule loses what was not synced.
+  package func mayLose(_ now: UInt64) -> Bool { entries.contains { $0.rule.effect.losesDirty && $0.isArmed(now) } }
+
   /// When the next rule ends by its time; nil: none will.
   package func nextExpiry(_ now: UInt64) -> UInt64? {
     entries.compactMap { $0.canFire ? $0.deadline : nil }.filter { $0 > now }.min()
