@@ -1,4 +1,5 @@
 import CLinux
+import Containers
 import StorageErrors
 
 /// umount(2) for root, fusermount3 for others.
@@ -59,7 +60,17 @@ struct MountHolder: Equatable, CustomStringConvertible {
 
 /// Found in /proc, without a call that the mount would have to answer.
 enum MountHolders {
+  /// Within three seconds: reading of a process that is stuck in execve(2) waits for that.
   static func find(_ mountpoint: FilePath) -> [MountHolder] {
+    let found = Guarded<[MountHolder]?>(nil)
+    startDetached("holders") {
+      let holders = all(mountpoint)
+      found.signal { $0 = holders }
+    }
+    return found.next(until: Clock.now() + 3_000_000_000) { $0 } ?? []
+  }
+
+  private static func all(_ mountpoint: FilePath) -> [MountHolder] {
     let names = (try? FilePath("/proc").entries()) ?? []
     return names.compactMap { Int32(String(decoding: $0, as: UTF8.self)) }.sorted().compactMap { pid in
       holder(pid, mountpoint)
