@@ -15,6 +15,8 @@ let package = Package(
     .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
     .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
     .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+    .systemLibrary(name: "CExpat", pkgConfig: "expat", providers: [.apt(["libexpat1-dev"])]),
     .target(name: "CLinux"),
 
     .target(name: "StorageErrors", swiftSettings: strict),
@@ -26,7 +28,7 @@ let package = Package(
       name: "Faults", dependencies: ["StorageErrors"], resources: [.embedInCode("LinkProfiles.tsv")],
       swiftSettings: strict),
     .target(
-      name: "Containers", dependencies: ["Faults", "StorageErrors", "CCrypto", "CLinux"],
+      name: "Containers", dependencies: ["Faults", "StorageErrors", "CCrypto", "CCurl", "CExpat", "CLinux"],
       swiftSettings: strict),
     .target(
       name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CLinux"],
