@@ -73,6 +73,7 @@ final class UbiquityTests: MountedTestCase {
     XCTAssertEqual(
       manager.url(forUbiquityContainerIdentifier: "com.example.a")?.path, here + "/com.example.a")
     XCTAssertNil(manager.url(forUbiquityContainerIdentifier: "com.example.c"), "two mounts, and neither is meant")
+    XCTAssertNil(manager.url(forUbiquityContainerIdentifier: nil), "the first of two would be a guess")
   }
 
   func testWhatIsUbiquitous() throws {
