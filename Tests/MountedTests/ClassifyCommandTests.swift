@@ -88,6 +88,12 @@ final class ClassifyCommandTests: XCTestCase {
     XCTAssertEqual(outcome.errors, "")
   }
 
+  func testAPipeThatIsClosedEndsItsWriterSilently() {
+    let outcome = classify("--", "bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}")
+    XCTAssertEqual(outcome.lines, ["y", "\(128 + SIGPIPE)"])
+    XCTAssertEqual(outcome.errors, "")
+  }
+
   func testSentencesAreJapaneseWhereMessagesAre() {
     let outcome = Shell.run([MountedVolume.binary, "classify", "ENOSPC"], environment: ["LC_ALL": "ja_JP.UTF-8"])
     XCTAssert(outcome.text.contains("空き容量"), outcome.description)
