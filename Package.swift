@@ -79,6 +79,7 @@ let package = Package(
     .testTarget(
       name: "MountedTests",
       dependencies: [
+        "Faults", "Containers",
         "TestSupport", "DocumentMigration", "StorageErrors", "Ubiquity", "CLinux", "docsfs", "ArticleMoves",
       ],
       exclude: ["Programs"], swiftSettings: strict),
