@@ -1,6 +1,7 @@
 import CLinux
 import Containers
 import DocumentMigration
+import Faults
 import StorageErrors
 
 /// `to-cloud` and `to-local`.

@@ -1,6 +1,7 @@
 import Faults
 import Containers
 import DocumentMigration
+import Faults
 
 /// What a running migration shows: lines of JSON, or a bar, and a line for what is left behind.
 struct MigrationOutput {
