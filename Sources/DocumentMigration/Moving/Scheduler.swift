@@ -8,7 +8,8 @@ struct Scheduler: Sendable {
   private var control: RunControl { mover.control }
   private var retries: Retries {
     Retries(
-      control: control, patience: mover.options.patience, destination: mover.destination.path, events: events)
+      control: control, patience: mover.options.patience, source: mover.source.path,
+      destination: mover.destination.path, events: events)
   }
 
   func run(_ plan: MigrationPlan) -> MigrationReport {

@@ -118,12 +118,13 @@ extension Descriptor {
     #endif
   }
 
-  /// The next range with data at or after `offset`; nil when only a hole is left. Where the file system cannot tell,
-  /// all is data.
+  /// The next range with data at or after `offset`; nil when that cannot be told.
+  ///
+  /// "Only a hole is left" is not believed: its errno, ENXIO, is also that of a drive that has gone, and a document would
+  /// end in zeros.
   func nextData(from offset: Int64, size: Int64) -> Range<Int64>? {
-    guard offset < size else { return nil }
     let start = lseek(fd, off_t(offset), seekData)
-    if start < 0 { return errno == ENXIO ? nil : offset..<size }
+    guard start >= offset, start < size else { return nil }
     let end = lseek(fd, start, seekHole)
     return Int64(start)..<min(size, end > start ? Int64(end) : size)
   }
