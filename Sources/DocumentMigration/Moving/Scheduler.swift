@@ -15,7 +15,8 @@ struct Scheduler: Sendable {
   func run(_ plan: MigrationPlan) -> MigrationReport {
     let folders = plan.entries.filter { $0.status.kind == .folder }
     let documents = plan.entries.filter { $0.status.kind != .folder }
-    control.expect(items: documents.count, bytes: plan.files.bytes)
+    let bytes = documents.reduce(0) { $0 + ($1.status.kind == .file ? $1.status.size : 0) }
+    control.expect(items: documents.count, bytes: bytes)
     removeTemporaries()
     let steps = Folders(mover: mover, retries: retries)
     let unmade = steps.make(folders)
@@ -28,6 +29,7 @@ struct Scheduler: Sendable {
     var report = MigrationReport()
     report.files = (left + reports + unfinished).sorted { $0.path.precedesInTree($1.path) }
     report.stopped = control.stopReason
+    events.send(.ended(MigrationSummary(report)))
     return report
   }
 

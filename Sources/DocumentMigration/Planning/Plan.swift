@@ -2,7 +2,7 @@ import Foundation
 import StorageErrors
 
 /// What a migration would do, and what it would trip over. Made without changing anything, and without materializing.
-public struct MigrationPlan: Codable, Sendable {
+public struct MigrationPlan: Codable, Hashable, Sendable {
   /// How many, and how large.
   public struct Tally: Codable, Hashable, Sendable {
     /// Documents.

@@ -67,7 +67,6 @@ enum MigrateTrees {
       // One event at a time comes, so nobody waits for this lock.
       report = try migration.run { event in output.withLock { $0.show(event) } }
     } catch { throw Failure(error) }
-    output.withLock { $0.end() }
     if arguments.has("json") { Console.print(JSONText.of(report)) }
     let code = exitCode(report)
     if !arguments.has("json"), !arguments.has("events") { Console.print(PlanText.summary(report)) }

@@ -20,6 +20,7 @@ struct MigrationOutput {
     if asEvents { return Console.print(JSONText.of(event)) }
     switch event {
     case .planned: if let notice { Console.error(notice) }
+    case .ended: bar.clear()
     case .progress(let progress): bar.show(Progress(progress))
     case .waiting(let reason):
       // Many threads meet the same absence.
@@ -33,8 +34,6 @@ struct MigrationOutput {
       Console.error(line)
     }
   }
-
-  mutating func end() { bar.clear() }
 }
 
 extension Progress {

@@ -319,9 +319,13 @@ final class MigrationTests: MigrationTestCase {
     let volume = try mount()
     try tree.write(to: local)
     let outcome = try must(volume, "to-cloud", local, volume.mountpoint, "--keep", "--events")
+    XCTAssertTrue(outcome.lines.allSatisfy { $0.hasPrefix("{\"event\":\"") }, outcome.text)
     let events = try outcome.lines.map { try JSONDecoder().decode(MigrationEvent.self, from: Data($0.utf8)) }
     let files = events.filter { if case .file = $0 { true } else { false } }.count
     XCTAssertEqual(files, tree.documents.nodes.count)
+    guard case .ended(let summary) = events.last else { return XCTFail("the end is told") }
+    XCTAssertEqual(summary.counts, ["copied": files])
+    XCTAssertNil(summary.stopped)
   }
 
   /// The second source document's scene, as an app would call it.
