@@ -5,6 +5,8 @@ import StorageErrors
 struct UnitMover {
   private let home: DocumentPath
   private let folder: DocumentPath
+  /// Where `folder` leads to.
+  private let target: DocumentPath
   private let options: Relocation.Options
   /// nil: only looks.
   private let ledger: Ledger?
@@ -15,6 +17,7 @@ struct UnitMover {
   ) throws(MigrationError) {
     self.home = POSIX.resolvedAsFarAsThere(home)
     self.folder = folder
+    target = POSIX.resolvedAsFarAsThere(self.home.appending(folder))
     self.options = options
     let state: DocumentPath
     if let given = options.journal { state = given } else { state = try Migration.defaultJournalFolder() }
@@ -114,7 +117,7 @@ struct UnitMover {
   private func mover(of unit: Unit, _ ledger: Ledger) throws(StepFailure) -> Mover {
     var options = Migration.Options(.move)
     options.crashPoint = self.options.crashPoint
-    let (source, destination) = (documents, home.appending(folder))
+    let (source, destination) = (documents, target)
     let roots = try attempt(.destination, "look at", destination) { () throws(Errno) in
       (try Root(source), try Root(destination))
     }
@@ -152,7 +155,7 @@ struct UnitMover {
     try attempt(side, "remove", path) { () throws(Errno) in try POSIX.removeIfPresent(path) }
   }
   private var documents: DocumentPath { home.appending(Relocation.documents) }
-  private func place(_ path: DocumentPath) -> DocumentPath { home.appending(folder).appending(path) }
+  private func place(_ path: DocumentPath) -> DocumentPath { target.appending(path) }
   private func status(_ path: DocumentPath, _ side: StepFailure.Side) throws(StepFailure) -> FileStatus? {
     try attempt(side, "look at", path) { () throws(Errno) in try POSIX.statusIfPresent(path) }
   }

@@ -66,6 +66,9 @@ enum PlanText {
     }
     lines += plan.names.map { "name: \($0.sentence)" }
     lines += plan.left.map { "stays: \($0.path) \($0.reason); \($0.advice)" }
+    lines += plan.leftovers.map {
+      "left over at the destination: \($0); run the migration it belongs to again, or remove it"
+    }
     return lines.map(oneLine)
   }
 
