@@ -276,6 +276,43 @@ final class MigrationTests: MigrationTestCase {
     XCTAssertEqual(try Sys.names(local), [])
   }
 
+  /// Power is lost right before each document's turn to leave the source, and at a moment in between.
+  func testWhatHasLeftTheSourceSurvivesAPowerLoss() throws {
+    for (step, name) in [("look", "f5"), ("release", "f5"), ("place", "f5"), ("syncFolder", "d/f8")] {
+      let disk = try disk("disk-\(step)", megabytes: 32)
+      let source = try outside("source-\(step)")
+      var documents = FolderTree()
+      documents["d"] = .folder
+      for number in 0..<10 {
+        documents["f\(number)"] = .file(patterned(100_000 + number, seed: UInt64(number)))
+        documents["d/f\(number)"] = .file(patterned(5_000 + number, seed: UInt64(number)))
+      }
+      try documents.write(to: source)
+      var options = Migration.Options(.move)
+      options.journal = DocumentPath(try outside("journal-\(step)"))
+      options.jobs = 1
+      options.patience = 0
+      var first = options
+      first.crashPoint = { now, path in
+        if now == step, path == DocumentPath(name) { try? disk.losePower() }
+      }
+      func migration(_ options: Migration.Options) -> Migration {
+        Migration(source: DocumentPath(source), destination: DocumentPath(disk.path + "/to"), options: options)
+      }
+      try Sys.makeFolder(disk.path + "/to")
+      XCTAssertFalse(try migration(first).run().isComplete, step)
+      try disk.powerUp()
+      let held = documents.documents.isHeld(by: try FolderTree(at: source), try FolderTree(at: disk.path + "/to"))
+      XCTAssertEqual(held, [], step)
+      XCTAssertLessThan(try FolderTree(at: source).documents.nodes.count, 20, "some had left")
+      try Sys.makeFolders(disk.path + "/to")
+      XCTAssertTrue(try migration(options).run().isComplete, step)
+      XCTAssertEqual(try FolderTree(at: disk.path + "/to"), documents, step)
+      XCTAssertTrue(try FolderTree(at: source).isEmpty, step)
+      try assertNothingTemporary(disk.path)
+    }
+  }
+
   // MARK: The command line
 
   func testMistakesAreOneLineEach() throws {
