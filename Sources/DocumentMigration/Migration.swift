@@ -182,7 +182,7 @@ public final class Migration: Sendable {
     /// By another path, as a bind mount gives one.
     private var isSameFolder: Bool {
       guard let a = try? POSIX.status(source), let b = try? POSIX.status(destination) else { return false }
-      return a.device == b.device && a.inode == b.inode
+      return a.isSameFile(as: b)
     }
 
     /// Of the journal: readable, and another for each pair of folders.

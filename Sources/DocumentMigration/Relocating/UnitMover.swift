@@ -82,7 +82,7 @@ struct UnitMover {
 
   private func isSame(_ entry: Listing.Entry, _ path: DocumentPath) throws(StepFailure) -> Bool {
     guard let there = try status(place(path), .destination), there.kind == .file else { return false }
-    if there.inode == entry.status.inode, there.device == entry.status.device { return true }
+    if there.isSameFile(as: entry.status) { return true }
     guard there.size == entry.status.size else { return false }
     func digest(_ path: DocumentPath, _ side: StepFailure.Side) throws(StepFailure) -> String {
       let file = try attempt(side, "open", path) { () throws(Errno) in try Descriptor(path, O_RDONLY | O_NONBLOCK) }

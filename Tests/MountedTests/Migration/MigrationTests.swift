@@ -233,6 +233,23 @@ final class MigrationTests: MigrationTestCase {
     XCTAssertEqual(try volume.names(), [])
   }
 
+  func testOneEntryByTwoPathsIsNotRemoved() throws {
+    try skipUnlessRoot()
+    let (from, to) = (try outside("from"), try outside("to"))
+    try Sys.makeFolder(from + "/d")
+    try Sys.makeFolder(to + "/d")
+    try Sys.put(to + "/d/f", "the only one")
+    try Sys.link(to + "/d/f", to + "/d/second name")
+    try Shell.must("mount --bind '\(to)/d' '\(from)/d'")
+    defer { _ = Shell.run(["umount", from + "/d"]) }
+    var options = Migration.Options(.move)
+    options.journal = DocumentPath(try outside("journal"))
+    let report = try Migration(source: DocumentPath(from), destination: DocumentPath(to), options: options).run()
+    XCTAssertEqual(report.count(.failed), 2)
+    XCTAssertEqual(try Sys.names(to + "/d"), ["f", "second name"])
+    XCTAssertTrue(report.files.allSatisfy { $0.reason?.contains("one and the same file") == true })
+  }
+
   // MARK: Disks
 
   func testADestinationThatIsTooSmallIsToldBeforehand() throws {
