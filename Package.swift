@@ -15,6 +15,8 @@ let package = Package(
     .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
     .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
     .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+    .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+    .systemLibrary(name: "CExpat", pkgConfig: "expat", providers: [.apt(["libexpat1-dev"])]),
     .target(name: "CLinux"),
 
     .target(name: "StorageErrors", swiftSettings: strict),
@@ -22,16 +24,18 @@ let package = Package(
       name: "Ubiquity",
       dependencies: ["StorageErrors", .target(name: "CLinux", condition: .when(platforms: [.linux]))],
       swiftSettings: strict),
-    .target(name: "Faults", dependencies: ["StorageErrors"], swiftSettings: strict),
     .target(
-      name: "Containers", dependencies: ["Faults", "StorageErrors", "CLinux"],
+      name: "Faults", dependencies: ["StorageErrors"], resources: [.embedInCode("LinkProfiles.tsv")],
       swiftSettings: strict),
     .target(
-      name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CCrypto", "CLinux"],
+      name: "Containers", dependencies: ["Faults", "StorageErrors", "CCrypto", "CCurl", "CExpat", "CLinux"],
+      swiftSettings: strict),
+    .target(
+      name: "DocsEngine", dependencies: ["Containers", "CSQLite", "CLinux"],
       swiftSettings: strict),
     .target(
       name: "FuseBridge",
-      dependencies: ["DocsEngine", "Containers", "StorageErrors", "CFuse", "CLinux"],
+      dependencies: ["DocsEngine", "Containers", "Faults", "StorageErrors", "CFuse", "CLinux"],
       swiftSettings: strict),
     .target(
       name: "DocumentMigration",
@@ -59,9 +63,12 @@ let package = Package(
       name: "ArticleMoves", dependencies: ["Ubiquity"], path: "Tests/ArticleMoves",
       swiftSettings: [.swiftLanguageMode(.v5)]),
     .testTarget(
-      name: "ContainersTests", dependencies: ["Containers", "TestSupport"], swiftSettings: strict),
+      name: "FaultsTests", dependencies: ["Faults", "StorageErrors", "TestSupport"], exclude: ["Corpus"],
+      swiftSettings: strict),
     .testTarget(
-      name: "DocsEngineTests", dependencies: ["DocsEngine", "TestSupport"],
+      name: "ContainersTests", dependencies: ["Containers", "Faults", "TestSupport"], swiftSettings: strict),
+    .testTarget(
+      name: "DocsEngineTests", dependencies: ["DocsEngine", "Faults", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
     .testTarget(
       name: "DocumentMigrationTests",

@@ -139,3 +139,49 @@ void lx_socket_timeout(int s, int seconds) {
 }
 ssize_t lx_readlink(const char *path, void *room, size_t size) { return readlink(path, room, size); }
 int lx_unix_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+
+// The older calls are missing on newer machines.
+int lx_call_asks_attributes(long number) {
+  switch (number) {
+#ifdef SYS_stat
+    case SYS_stat:
+    case SYS_lstat:
+    case SYS_access:
+#endif
+    case SYS_fstat:
+    case SYS_newfstatat:
+    case SYS_statx:
+    case SYS_faccessat:
+    case SYS_faccessat2:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+int lx_call_is_by_descriptor(long number, const unsigned long arguments[6]) {
+  switch (number) {
+    case SYS_fstat:
+    case SYS_fstatfs:
+    case SYS_ftruncate:
+    case SYS_fchmod:
+    case SYS_fchown:
+    case SYS_fsetxattr:
+    case SYS_fgetxattr:
+    case SYS_flistxattr:
+    case SYS_fremovexattr:
+    case SYS_lseek:
+    case SYS_read:
+    case SYS_write:
+    case SYS_getdents64:
+      return 1;
+    case SYS_newfstatat:
+      return (arguments[3] & AT_EMPTY_PATH) != 0;
+    case SYS_statx:
+      return (arguments[2] & AT_EMPTY_PATH) != 0;
+    case SYS_utimensat:
+      return arguments[1] == 0;
+    default:
+      return 0;
+  }
+}

@@ -4,6 +4,7 @@ import StorageErrors
 /// How long a container call may take, and whether anybody still wants it. Shared by the caller and the worker.
 package final class CallContext: Sendable {
   private let state: Guarded<State>
+  private let timeout: Double?
   private struct State {
     var cancelled = false
     var deadline: UInt64?
@@ -11,6 +12,7 @@ package final class CallContext: Sendable {
 
   /// `timeout` in seconds from now; nil: unbounded (the caller cancels).
   package init(timeout: Double? = nil) {
+    self.timeout = timeout
     state = Guarded(State(deadline: timeout.map { Clock.now() &+ UInt64($0 * 1e9) }))
   }
 
@@ -21,6 +23,9 @@ package final class CallContext: Sendable {
   package func extend(_ seconds: Double) {
     state.withLock { if $0.deadline != nil { $0.deadline = Clock.now() &+ UInt64(seconds * 1e9) } }
   }
+
+  /// Progress was made: as much time again as at the beginning.
+  package func progress() { if let timeout { extend(timeout) } }
 
   /// Throws `.cancelled` or `.timedOut`. Call it between pieces of work.
   package func check(_ what: @autoclosure () -> String) throws(ContainerError) {
@@ -48,5 +53,14 @@ package enum Clock {
     var t = timespec()
     clock_gettime(CLOCK_MONOTONIC, &t)
     return UInt64(t.tv_sec) &* 1_000_000_000 &+ UInt64(t.tv_nsec)
+  }
+}
+
+extension Timestamp {
+  /// By CLOCK_REALTIME.
+  package static func now() -> Timestamp {
+    var time = timespec()
+    clock_gettime(CLOCK_REALTIME, &time)
+    return Timestamp(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
   }
 }

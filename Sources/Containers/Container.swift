@@ -164,6 +164,8 @@ package struct Quota: Sendable {
 /// The bytes of an upload.
 package protocol UploadSource: Sendable {
   var size: Int64 { get }
+  /// The SHA-256 of all its bytes, where it is known: what arrives with another one is not published (`.inconsistent`).
+  var sha256: [UInt8]? { get }
   /// Reads at `offset` into `buffer`; the count, 0 only at the end.
   func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int
   /// Whether what was read is still worth publishing.

@@ -1,17 +1,31 @@
 import CLinux
+import Faults
 import Glibc
 
 /// Where a container is: what `--container` takes.
 ///
-/// `PATH` (any path, taken literally, `?` and `%` too) or `dir:PATH[?latency=80ms&rate=20MiB]`
-/// (percent-decoded). `s3://…` and `webdav+https://…` are recognised and refused.
+/// - `PATH`: any path, taken literally, `?` and `%` too
+/// - `dir:PATH`, percent-decoded
+/// - `s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME&path_style=0|1&profile=NAME]`; what is not given is AWS's own, or
+///   comes from where AWS's tools look, see `AWSSettings`
+///
+/// All but the first take `latency=80ms` and `rate=20MiB` as well. `webdav+https://…` is recognised and refused.
 package struct ContainerURL: Sendable, Equatable {
-  /// Absolute, or relative where the working directory is gone; without `.` and doubled slashes.
-  package let path: [UInt8]
+  enum Place: Sendable, Equatable {
+    /// Absolute, or relative where the working directory is gone; without `.` and doubled slashes.
+    case folder([UInt8])
+    case s3(S3Address, profile: String?)
+  }
+  let place: Place
   /// Seconds that each call takes longer.
   package private(set) var latency: Double = 0
   /// Bytes per second of all transfers together; nil: as fast as it can.
   package private(set) var rate: Int64?
+
+  /// The folder of a directory container; nil: a cloud's.
+  package var folder: [UInt8]? {
+    if case .folder(let path) = place { path } else { nil }
+  }
 
   /// A folder, taken literally. A relative path is relative to the working directory of now.
   package init(path: [UInt8]) {
@@ -19,7 +33,7 @@ package struct ContainerURL: Sendable, Equatable {
     let whole = isAbsolute ? path : (workingDirectory().map { $0 + [0x2f] } ?? []) + path
     let parts = whole.split(separator: 0x2f).filter { !$0.elementsEqual([0x2e]) }
     let joined = Array(parts.joined(separator: [0x2f]))
-    self.path = whole.first == 0x2f ? [0x2f] + joined : joined.isEmpty ? [0x2e] : joined
+    place = .folder(whole.first == 0x2f ? [0x2f] + joined : joined.isEmpty ? [0x2e] : joined)
   }
 
   package init(_ text: String) throws(ContainerURLError) { try self.init(Array(text.utf8)) }
@@ -32,7 +46,8 @@ package struct ContainerURL: Sendable, Equatable {
     }
     switch scheme {
     case "dir": try self.init(dir: text.dropFirst(4), whole: text)
-    case "s3", "webdav", "webdavs", "webdav+http", "webdav+https":
+    case "s3": try self.init(s3: text)
+    case "webdav", "webdavs", "webdav+http", "webdav+https":
       throw .unavailable("\(scheme): containers are not in this build; use a folder: dir:PATH")
     default: throw .usage(ContainerURL.unknown(scheme))
     }
@@ -47,13 +62,53 @@ package struct ContainerURL: Sendable, Equatable {
     }
     self.init(path: path)
     guard parts.count == 2 else { return }
-    for option in parts[1].split(separator: 0x26) { try set(String(decoding: option, as: UTF8.self)) }
+    for option in parts[1].split(separator: 0x26) {
+      let (name, value) = Self.split(option)
+      guard try set(name, value) else { throw Self.unknown(option: name, of: "dir:", []) }
+    }
   }
 
-  private mutating func set(_ option: String) throws(ContainerURLError) {
-    let pair = option.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-    let value = pair.count == 2 ? pair[1] : ""
-    switch pair[0] {
+  private init(s3 text: [UInt8]) throws(ContainerURLError) {
+    let form = "the form is s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME]"
+    let parts = text.split(separator: 0x3f, maxSplits: 1, omittingEmptySubsequences: false)
+    guard parts[0].starts(with: Array("s3://".utf8)) else { throw .usage("an s3: container needs //; \(form)") }
+    let names = parts[0].dropFirst(5).split(separator: 0x2f)
+    guard let first = names.first, let bucket = Self.bucket(first) else {
+      throw .usage("no name of a bucket stands behind s3://; \(form)")
+    }
+    let prefix = names.dropFirst().map { percentDecoded($0) ?? [] }
+    guard prefix.allSatisfy({ (try? ItemName($0)) != nil && String(validating: $0, as: UTF8.self) != nil }) else {
+      throw .usage("the prefix of s3://\(bucket) is no path; \(form)")
+    }
+    var options = S3Options()
+    var common = ContainerURL(path: [0x2f])
+    for option in parts.count == 2 ? parts[1].split(separator: 0x26) : [] {
+      let (name, value) = Self.split(option)
+      if try options.set(name, value) { continue }
+      guard try common.set(name, value) else { throw Self.unknown(option: name, of: "s3:", S3Options.names) }
+    }
+    place = .s3(options.address(bucket, prefix: Array(prefix.joined(separator: [0x2f]))), profile: options.profile)
+    self.latency = common.latency
+    self.rate = common.rate
+  }
+
+  /// Letters, digits, dots and dashes; underscores in old ones.
+  private static func bucket(_ text: ArraySlice<UInt8>) -> String? {
+    let isOne = text.allSatisfy {
+      (0x30...0x39).contains($0) || (0x61...0x7a).contains($0 | 0x20) || [0x2d, 0x2e, 0x5f].contains($0)
+    }
+    return isOne && text.first != 0x2e && text.count <= 255 ? String(decoding: text, as: UTF8.self) : nil
+  }
+
+  private static func split(_ option: ArraySlice<UInt8>) -> (name: String, value: String) {
+    let pair = option.split(separator: 0x3d, maxSplits: 1, omittingEmptySubsequences: false)
+    let value = pair.count == 2 ? percentDecoded(pair[1]) ?? Array(pair[1]) : []
+    return (String(decoding: pair[0], as: UTF8.self), String(decoding: value, as: UTF8.self))
+  }
+
+  /// An option that every kind has; false: it is none.
+  private mutating func set(_ name: String, _ value: String) throws(ContainerURLError) -> Bool {
+    switch name {
     case "latency":
       guard let seconds = Quantity.seconds(value) else {
         throw .usage("latency=\(value): not a duration; write it like 80ms or 1.5s")
@@ -64,25 +119,52 @@ package struct ContainerURL: Sendable, Equatable {
         throw .usage("rate=\(value): not a rate; write it like 512KiB or 20MiB/s")
       }
       self.rate = rate
-    default:
-      throw .usage(
-        "unknown option \(pair[0]) of a dir: container" + didYouMean(pair[0], ["latency", "rate"]))
+    default: return false
     }
+    return true
+  }
+
+  private static func unknown(option: String, of kind: String, _ known: [String]) -> ContainerURLError {
+    // What somebody may have taken for the place of a password is not repeated.
+    .usage("unknown option \(option) of a \(kind) container" + didYouMean(option, known + ["latency", "rate"]))
   }
 
   /// The same container's URL whatever its options are: what a state directory is named after.
-  package var canonical: String { "dir:" + percentEncoded(path) }
+  package var canonical: String {
+    switch place {
+    case .folder(let path): "dir:" + percentEncoded(path)
+    case .s3(let address, _): "\(address.url)?endpoint=\(address.endpoint)"
+    }
+  }
+
+  /// A URL that opens the same container from everywhere, whatever the environment says by then.
+  package var text: String {
+    var options: [String] = []
+    if case .s3(let address, let profile) = place {
+      options = ["region=\(percentEncoded(address.region))", "path_style=\(address.isPathStyle ? 1 : 0)"]
+      if let profile { options.append("profile=\(percentEncoded(profile))") }
+    }
+    if latency > 0 { options.append("latency=\(latency)s") }
+    if let rate { options.append("rate=\(rate)") }
+    let first = canonical.contains("?") ? "&" : "?"
+    return canonical + (options.isEmpty ? "" : first + options.joined(separator: "&"))
+  }
 
   /// The container, which need not be reachable now. `createIfMissing` makes the folder and those above it:
   /// for the default container alone; for any other a missing folder is a disk that is not mounted.
   package func open(createIfMissing: Bool = false) throws(ContainerURLError) -> any Container {
-    if createIfMissing { try makeFolders() }
-    let container = DirectoryContainer(path: path)
+    let container: any Container
+    switch place {
+    case .folder(let path):
+      if createIfMissing { try makeFolders(path) }
+      container = DirectoryContainer(path: path)
+    case .s3(let address, let profile): container = S3Container(address) { AWSSettings(profile: profile) }
+    }
     guard latency > 0 || rate != nil else { return container }
     return ThrottledContainer(container, latency: latency, rate: rate)
   }
 
-  private func makeFolders() throws(ContainerURLError) {
+  private func makeFolders(_ path: [UInt8]) throws(ContainerURLError) {
     for end in path.indices.dropFirst() where path[end] == 0x2f { mkdir(cName(Array(path[..<end])), 0o700) }
     var status = stat()
     if mkdir(cName(path), 0o700) == 0 || (stat(cName(path), &status) == 0 && lx_is_dir(status.st_mode) != 0) {
@@ -125,24 +207,6 @@ private func workingDirectory() -> [UInt8]? {
   guard let text = getcwd(nil, 0) else { return nil }
   defer { free(text) }
   return Array(UnsafeRawBufferPointer(start: text, count: strlen(text)))
-}
-
-private func percentDecoded(_ text: ArraySlice<UInt8>) -> [UInt8]? {
-  var decoded: [UInt8] = []
-  var rest = text
-  while let byte = rest.popFirst() {
-    guard byte == 0x25 else {
-      decoded.append(byte)
-      continue
-    }
-    let digits = String(decoding: rest.prefix(2), as: UTF8.self)
-    guard digits.utf8.count == 2, digits.first != "+", let value = UInt8(digits, radix: 16) else {
-      return nil
-    }
-    decoded.append(value)
-    rest.removeFirst(2)
-  }
-  return decoded
 }
 
 private func percentEncoded(_ path: [UInt8]) -> String {

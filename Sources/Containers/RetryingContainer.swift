@@ -4,7 +4,8 @@ import CLinux
 /// the call's deadline.
 ///
 /// - Questions (identify, list, item, quota) are asked again.
-/// - A read goes on behind the last byte that the sink took; what the sink throws is final.
+/// - A read goes on behind the last byte that the sink took, also when it ended early without saying so; what the
+///   sink throws is final.
 /// - A change may have been made although its answer was lost. Before it is tried again the container is
 ///   looked at: only while everything is still as the change wants to find it. Otherwise the first failure is
 ///   thrown, and the caller finds out what came of it.
@@ -52,7 +53,11 @@ package final class RetryingContainer: Container {
       do throws(ContainerError) {
         return try body()
       } catch {
-        guard attempt < policy.attempts, isWorthIt(error), rests(pause, call) else { throw error }
+        // A container that wants a longer rest gets it from whoever called; no thread waits for that long.
+        let rest = max(pause * Double.random(in: 0.5...1), error.retryAfter ?? 0)
+        guard attempt < policy.attempts, isWorthIt(error), rest <= policy.longestPause, rests(rest, call) else {
+          throw error
+        }
         if let untouched = try? isUntouched(), !untouched { throw error }
       }
       attempt += 1
@@ -60,9 +65,9 @@ package final class RetryingContainer: Container {
     }
   }
 
-  /// Sleeps between half of `pause` and all of it; false when the call has no time left for that.
-  private func rests(_ pause: Double, _ call: CallContext) -> Bool {
-    (try? call.sleep(pause * Double.random(in: 0.5...1), "wait for \(url)")) != nil
+  /// False when the call has no time left for that.
+  private func rests(_ seconds: Double, _ call: CallContext) -> Bool {
+    (try? call.sleep(seconds, "wait for \(url)")) != nil
   }
 
   // MARK: - Questions
@@ -101,6 +106,10 @@ package final class RetryingContainer: Container {
             throw ContainerError(.cancelled, error.message)
           }
           done += Int64(bytes.count)
+        }
+        guard done == range.upperBound else {
+          throw ContainerError(
+            .inconsistent, "cannot read \(path): the bytes end at \(done), \(range.upperBound - done) before their end")
         }
       }
     } catch {

@@ -150,6 +150,7 @@ private struct SlowSource: UploadSource {
   let transfer: @Sendable (Int) throws(ContainerError) -> Void
 
   var size: Int64 { base.size }
+  var sha256: [UInt8]? { base.sha256 }
   func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int {
     let piece = UnsafeMutableRawBufferPointer(rebasing: buffer.prefix(pieceSize()))
     let count = try base.read(at: offset, into: piece)

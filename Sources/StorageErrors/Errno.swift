@@ -42,6 +42,11 @@ extension Errno {
     guard let symbol = ErrnoSymbol(name: name) else { return nil }
     self.init(symbol)
   }
+
+  /// The symbols that this system has a number for.
+  package static var names: [String] {
+    ErrnoSymbol.allCases.filter { $0.number(on: .current) != nil }.map(\.rawValue)
+  }
 }
 
 extension Errno: CustomStringConvertible {

@@ -5,7 +5,7 @@ import XCTest
 @testable import Containers
 
 final class ContainerURLTests: XCTestCase {
-  private func text(_ url: ContainerURL) -> String { String(decoding: url.path, as: UTF8.self) }
+  private func text(_ url: ContainerURL) -> String { String(decoding: url.folder ?? [], as: UTF8.self) }
 
   private func error(_ text: String) -> ContainerURLError? {
     do throws(ContainerURLError) {
@@ -22,7 +22,7 @@ final class ContainerURLTests: XCTestCase {
       XCTAssertEqual(text(url), path)
       XCTAssertEqual(url.latency, 0)
     }
-    XCTAssertEqual(try ContainerURL([0x2f, 0xff]).path, [0x2f, 0xff])
+    XCTAssertEqual(try ContainerURL([0x2f, 0xff]).folder, [0x2f, 0xff])
     XCTAssertEqual(text(try ContainerURL("//a/./b//")), "/a/b")
     XCTAssertEqual(text(try ContainerURL("/")), "/")
   }
@@ -42,10 +42,47 @@ final class ContainerURLTests: XCTestCase {
     XCTAssertEqual(url.latency, 0.08)
     XCTAssertEqual(url.rate, 20 << 20)
     XCTAssertEqual(url.canonical, "dir:/a%20b%3f", "without options: they do not make another container")
-    XCTAssertEqual(try ContainerURL(url.canonical).path, url.path)
+    XCTAssertEqual(try ContainerURL(url.canonical).folder, url.folder)
     XCTAssertEqual(try ContainerURL("dir:/a?").rate, nil)
     XCTAssert(try ContainerURL("dir:/a").open() is DirectoryContainer)
     XCTAssert(try ContainerURL("dir:/a?rate=1K").open() is ThrottledContainer)
+  }
+
+  func testS3() throws {
+    let url = try ContainerURL("s3://bucket/a%20b/c/?endpoint=http://127.0.0.1:8333/&region=eu-1&latency=1s&rate=1K")
+    XCTAssertEqual(
+      url.place,
+      .s3(
+        S3Address(
+          bucket: "bucket", prefix: Array("a b/c".utf8), endpoint: "http://127.0.0.1:8333", region: "eu-1",
+          isPathStyle: true), profile: nil))
+    XCTAssertEqual(url.canonical, "s3://bucket/a%20b/c?endpoint=http://127.0.0.1:8333")
+    XCTAssertEqual(try ContainerURL(url.text), url, "it can be read back")
+    XCTAssertNil(url.folder)
+    XCTAssertEqual(url.latency, 1)
+    let plain = try ContainerURL("s3://bucket?region=eu-1&endpoint=https%3A%2F%2Fs3.example.org&path_style=0&profile=w")
+    XCTAssertEqual(
+      plain.place,
+      .s3(
+        S3Address(
+          bucket: "bucket", prefix: [], endpoint: "https://s3.example.org", region: "eu-1", isPathStyle: false),
+        profile: "w"))
+    XCTAssertEqual(try ContainerURL(plain.text), plain)
+    XCTAssert(try plain.open() is S3Container)
+  }
+
+  func testMistakesInAnS3URLAreNamed() {
+    for (text, word) in [
+      ("s3:bucket", "//"), ("s3://", "bucket"), ("s3://b c/x", "bucket"), ("s3://b/../x", "path"),
+      ("s3://b/%2e%2e", "path"), ("s3://b?endpoint=ftp://x", "ftp://x"), ("s3://b?endpoint=http://x/y", "http://x/y"),
+      ("s3://b?path_style=yes", "yes"), ("s3://b?regoin=x", "did you mean region?"), ("s3://b?region=", "region"),
+    ] {
+      XCTAssertEqual(error(text)?.exitCode, 64, text)
+      XCTAssert(error(text)?.message.contains(word) ?? false, error(text)?.message ?? text)
+    }
+    let secret = error("s3://b?endpoint=http://me:hunter2@x")
+    XCTAssertEqual(secret?.exitCode, 64)
+    XCTAssertFalse(secret?.message.contains("hunter2") ?? true)
   }
 
   func testMistakesAreNamed() {
@@ -59,7 +96,7 @@ final class ContainerURLTests: XCTestCase {
     XCTAssertEqual(error("")?.exitCode, 64)
     XCTAssert(error("dri:/a")?.message.contains("did you mean dir?") ?? false)
     XCTAssert(error("note:x")?.message.contains("./note:") ?? false)
-    for url in ["s3://bucket/x", "webdav+https://host/x", "webdav+http://host/x"] {
+    for url in ["webdav+https://host/x", "webdav+http://host/x"] {
       XCTAssertEqual(error(url)?.exitCode, 69)
       XCTAssert(error(url)?.message.contains("not in this build") ?? false)
     }

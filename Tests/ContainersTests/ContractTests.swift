@@ -1,3 +1,4 @@
+import Faults
 import TestSupport
 import XCTest
 
@@ -28,6 +29,22 @@ final class ContractTests: XCTestCase {
 
   func testRetryingContainerOverAThrottledOne() {
     run { RetryingContainer(ThrottledContainer(DirectoryContainer(path: $0), latency: 0, rate: nil)) }
+  }
+
+  func testFaultingContainer() {
+    run { FaultingContainer(DirectoryContainer(path: $0)) }
+  }
+
+  /// What a mount has between its volume and a folder, on a bad day.
+  func testRetryingContainerOverAFaultingOne() {
+    run { path in
+      let cloud = FaultingContainer(DirectoryContainer(path: path))
+      var conditions = CloudConditions()
+      conditions.status = 503
+      conditions.times = 2
+      cloud.conditions = conditions
+      return RetryingContainer(cloud, .init(firstPause: 0.001, longestPause: 0.002))
+    }
   }
 
   private func run(replacesAtOnce: Bool = true, _ open: @escaping ([UInt8]) -> any Container) {

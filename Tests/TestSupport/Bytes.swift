@@ -23,6 +23,8 @@ package final class BytesSource: UploadSource {
     return piece.count
   }
   package func isStillCurrent() -> Bool { isCurrent() }
+  /// Unknown for a source that shrinks or has grown.
+  package var sha256: [UInt8]? { size == bytes.count ? Digest.of(bytes) : nil }
 }
 
 /// `a/b/c` as a path.

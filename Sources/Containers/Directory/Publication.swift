@@ -126,6 +126,7 @@ extension DirectoryContainer {
     let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 4_096)
     defer { room.deallocate() }
     let size = source.size
+    let digest = source.sha256.map { _ in Digest() }
     var offset: Int64 = 0
     while offset < size {
       try call.check("publish \(path)")
@@ -135,10 +136,17 @@ extension DirectoryContainer {
         throw ContainerError(.cancelled, "did not publish \(path): it became shorter meanwhile")
       }
       let piece = UnsafeRawBufferPointer(rebasing: room[..<count])
+      digest?.update(piece)
       if !isZero(piece) {
         try on("write", path) { () throws(Errno) in try writeAll(file, piece, at: offset) }
       }
       offset += Int64(count)
+    }
+    if let digest, digest.finish() != source.sha256 {
+      guard source.isStillCurrent() else {
+        throw ContainerError(.cancelled, "did not publish \(path): it has changed meanwhile")
+      }
+      throw ContainerError(.inconsistent, "did not publish \(path): its bytes were altered on their way")
     }
     // Zeros were left out: the file is as sparse as it can be.
     try on("write", path) { () throws(Errno) in try check(ftruncate(file.fd, off_t(size))) }

@@ -220,19 +220,19 @@ final class Materializer: Sendable {
     if isWhole { state.withLock { $0.unsettled[ObjectIdentifier(content)] = content } }
     if let failure { volume.fetchFailed(content, failure) }
     guard wants else { return forgetIfIdle(content) }
-    if failure == nil {
-      state.signal { state in
+    guard let failure else {
+      return state.signal { state in
         if !state.urgent.contains(where: { $0 === content }), content.hasWaiters { state.urgent.append(content) }
         if !state.streams.contains(where: { $0 === content }), content.local.withLock({ $0.streaming }) {
           state.streams.append(content)
         }
       }
-    } else {
-      // 0.1 s, doubling, up to 5 s: a waiter without progress for `timeo` is let go by `expire`.
-      let failures = content.local.withLock { $0.failures }
-      let delay = UInt64(0.1e9) << UInt64(min(6, max(0, failures - 1)))
-      state.signal { $0.delayed.append((Clock.now() + min(delay, 5_000_000_000), content)) }
     }
+    // 0.1 s, doubling, up to 5 s: a waiter without progress for `timeo` is let go by `expire`.
+    let failures = content.local.withLock { $0.failures }
+    let delay = min(UInt64(0.1e9) << UInt64(min(6, max(0, failures - 1))), 5_000_000_000)
+    let wanted = UInt64(max(0, min(300, failure.retryAfter ?? 0)) * 1e9)
+    state.signal { $0.delayed.append((Clock.now() + max(delay, wanted), content)) }
   }
 
   private func forgetIfIdle(_ content: Content) {

@@ -119,7 +119,7 @@ extension Volume {
     case .permissionDenied, .readOnly, .preconditionFailed, .notEmpty, .notRepresentable:
       content.local.withLock { $0.streaming = false }
       content.failWaiters(error.code == .permissionDenied ? .EACCES : .EIO)
-    case .timedOut, .inconsistent, .system:
+    case .busy, .timedOut, .inconsistent, .system:
       Log.error("fetch: \(error.message)")
     }
   }

@@ -20,12 +20,6 @@ package enum Log {
 }
 
 extension Timestamp {
-  /// CLOCK_REALTIME.
-  static func now() -> Timestamp {
-    var t = Glibc.timespec()
-    clock_gettime(CLOCK_REALTIME, &t)
-    return Timestamp(t)
-  }
   package init(_ t: Glibc.timespec) {
     let (product, overflow) = Int64(t.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
     self.init(nanoseconds: overflow ? (t.tv_sec < 0 ? .min : .max) : product &+ Int64(t.tv_nsec))

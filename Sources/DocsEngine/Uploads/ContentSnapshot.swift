@@ -1,23 +1,7 @@
-import CCrypto
 import CLinux
 import Containers
 import Glibc
 import StorageErrors
-
-/// SHA-256, by OpenSSL.
-final class Digest {
-  private let context = EVP_MD_CTX_new()
-  init() { EVP_DigestInit_ex(context, EVP_sha256(), nil) }
-  deinit { EVP_MD_CTX_free(context) }
-
-  func update(_ bytes: UnsafeRawBufferPointer) { EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) }
-  func finish() -> [UInt8] {
-    var result = [UInt8](repeating: 0, count: 32)
-    var count: UInt32 = 0
-    EVP_DigestFinal_ex(context, &result, &count)
-    return result
-  }
-}
 
 /// A file's bytes for an upload. They are those of one moment: nothing is published when the file has been changed
 /// since, or else they are read from a copy.
@@ -26,6 +10,7 @@ final class ContentSnapshot: UploadSource {
   private let file: ContentFile?
   private let progress: @Sendable () -> Void
   private let stillCurrent: @Sendable () -> Bool
+  private let sum = Guarded<[UInt8]?>(nil)
 
   private init(
     _ file: ContentFile?, size: Int64, _ progress: @escaping @Sendable () -> Void,
@@ -63,24 +48,10 @@ final class ContentSnapshot: UploadSource {
     _ number: Int64, _ store: ContentStore, copies: Bool
   ) throws(Errno) -> (ContentFile, Int64) {
     var file = try store.open(number, create: false)
-    if copies { file = try copy(file, store) }
+    if copies { file = try store.unnamedCopy(of: file) }
     var info = stat()
     guard fstat(file.fd, &info) == 0 else { throw Errno.current }
     return (file, Int64(info.st_size))
-  }
-
-  private static func copy(_ file: ContentFile, _ store: ContentStore) throws(Errno) -> ContentFile {
-    // Without a name: it goes with its descriptor, also when the process dies.
-    let fd = lx_openat(store.stateFile.fd, ".", Int32(LX_O_TMPFILE) | O_RDWR, 0o600)
-    guard fd >= 0 else { throw Errno.current }
-    let copy = ContentFile(fd: fd)
-    if lx_clone(fd, file.fd) == 0 { return copy }
-    var (from, to) = (off_t(0), off_t(0))
-    while true {
-      let n = lx_copy_file_range(file.fd, &from, fd, &to, 64 << 20)
-      guard n >= 0 else { throw Errno.current }
-      if n == 0 { return copy }
-    }
   }
 
   func isStillCurrent() -> Bool { stillCurrent() }
@@ -93,6 +64,9 @@ final class ContentSnapshot: UploadSource {
     return n
   }
 
+  var sha256: [UInt8]? { sum.withLock { $0 } }
+
+  /// The SHA-256 of all bytes. From then on the container can check what comes to it.
   func digest(_ call: CallContext) throws(ContainerError) -> [UInt8] {
     let hash = Digest()
     let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
@@ -105,6 +79,8 @@ final class ContentSnapshot: UploadSource {
       hash.update(UnsafeRawBufferPointer(rebasing: room[..<n]))
       at += Int64(n)
     }
-    return hash.finish()
+    let digest = hash.finish()
+    sum.withLock { $0 = digest }
+    return digest
   }
 }

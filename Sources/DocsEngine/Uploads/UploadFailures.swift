@@ -23,7 +23,7 @@ extension Volume {
       } catch {
         return backOff(item, error)
       }
-    case .permissionDenied, .outOfSpace, .readOnly, .timedOut, .inconsistent, .notRepresentable, .system:
+    case .permissionDenied, .outOfSpace, .readOnly, .busy, .timedOut, .inconsistent, .notRepresentable, .system:
       return backOff(item, error)
     }
   }
@@ -33,7 +33,8 @@ extension Volume {
       item.failures += 1
       item.record.error = error.message
       state.queue(item)
-      return min(300, pow(2, Double(min(item.failures, 9)) - 1)) * Double.random(in: 0.5...1.5)
+      let pause = min(300, pow(2, Double(min(item.failures, 9)) - 1)) * Double.random(in: 0.5...1.5)
+      return max(pause, min(3_600, error.retryAfter ?? 0))
     }
     Log.error("upload: \(error.message); trying again in \(Int(seconds.rounded(.up))) s")
     commit { _ in }

@@ -1,4 +1,4 @@
-import Containers
+import Faults
 
 /// One option of a command, as argp's table wants it.
 struct OptionSpec: Sendable {

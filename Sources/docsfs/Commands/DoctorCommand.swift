@@ -79,7 +79,7 @@ enum DoctorCommand {
   private static func check(
     _ state: StateDirectory, _ address: ContainerAddress, _ arguments: ParsedArguments
   ) throws(Failure) -> Int32 {
-    let container = try address.open()
+    let container = RetryingContainer(try address.open())
     let isJSON = arguments.has("json")
     var found = 0, left = 0
     do {

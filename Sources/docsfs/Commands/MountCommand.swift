@@ -6,8 +6,9 @@ enum MountCommand {
     name: "mount", arguments: "MOUNTPOINT",
     summary: "Show a container as a folder.",
     details: """
-      URL is a folder, as a path or dir:PATH[?latency=80ms&rate=20MiB]; without --container it is your default \
-      container, which is made on first use. Local state, edits that are not uploaded yet among it, is kept in \
+      URL is a folder, as a path or dir:PATH[?latency=80ms&rate=20MiB], or a cloud's: \
+      s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME&path_style=0|1&profile=NAME], with the credentials that AWS's own \
+      tools use. Without --container it is your default container, which is made on first use. Local state, edits that are not uploaded yet among it, is kept in \
       ~/.local/state/docsfs.
 
       Mount options (-o): ro, allow_other, nonempty, materialize=open|range, faults=on|off, io=auto|cached, \
@@ -37,7 +38,7 @@ enum MountCommand {
   }
 
   private static func makeFolders(_ plan: MountPlan) throws(Failure) {
-    if plan.address.isDefault { try docsfs.makeFolders(plan.address.folder) }
+    if plan.address.isDefault, let folder = plan.address.folder { try docsfs.makeFolders(folder) }
     try plan.state.make()
     plan.state.rotateLog()
   }

@@ -22,7 +22,8 @@ struct Daemon {
     let found = try plan.check(holdingLock: true)
     // All paths are absolute; from here on no folder is kept busy.
     chdir("/")
-    return try serve(try openVolume(), at: found, session)
+    let cloud = FaultingContainer(try plan.address.open())
+    return try serve(try openVolume(RetryingContainer(cloud)), cloud, at: found, session)
   }
 
   private func prepareMountpoint(_ found: MountpointState) throws(Failure) {
@@ -34,28 +35,28 @@ struct Daemon {
     }
   }
 
-  private func openVolume() throws(Failure) -> Volume {
-    let container = try plan.address.open()
+  private func openVolume(_ container: any Container) throws(Failure) -> Volume {
     let configuration = plan.options.configuration(state: plan.state.path, uid: geteuid(), gid: getegid())
     do { return try Volume.open(configuration, container: container) } catch {
       throw Failure(error.message, error.exitCode)
     }
   }
 
-  private func serve(_ volume: Volume, at found: MountpointState, _ session: MountSession) throws(Failure)
-    -> Int32
-  {
+  private func serve(
+    _ volume: Volume, _ cloud: FaultingContainer, at found: MountpointState, _ session: MountSession
+  ) throws(Failure) -> Int32 {
     defer { volume.stop(timeout: 10) }
     try plan.state.write(
       About(container: plan.address.text, mountpoint: plan.mountpoint.text, version: docsfsVersion))
     // Before the mount: without its socket there shall be none.
-    let commands = VolumeCommands(volume: volume, plan: plan) {
+    let faults = FaultInjector(volume: volume, isAllowed: plan.options.faults)
+    let commands = VolumeCommands(volume: volume, cloud: cloud, faults: faults, plan: plan) {
       $0 ? session.cutOff() : session.stop(.ifUnused)
     }
     let server = try ControlServer.start(in: plan.state.path, commands: commands)
     defer { server.stop() }
     try prepareMountpoint(found)
-    let mount = try mountVolume(volume)
+    let mount = try mountVolume(volume, commands)
     session.began(mount, volume)
     volume.start(kernel: mount.kernelCache)
     announceWhenItAnswers(session)
@@ -64,11 +65,13 @@ struct Daemon {
     return ExitCode.done
   }
 
-  private func mountVolume(_ volume: Volume) throws(Failure) -> FuseMount {
+  private func mountVolume(_ volume: Volume, _ commands: VolumeCommands) throws(Failure) -> FuseMount {
     var options = FuseOptions(fsname: plan.state.path.text)
     options.allowOther = plan.options.allowOther
     options.readOnly = plan.options.readOnly
     options.kernel = plan.options.kernel
+    options.faults = commands.faults
+    options.control = MountControl(commands)
     do {
       return try FuseMount.mount(volume: volume, mountpoint: plan.mountpoint.text, options: options)
     } catch { throw Failure(error.message) }

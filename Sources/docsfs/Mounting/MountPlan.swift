@@ -61,12 +61,20 @@ extension MountPlan {
 
   private func checkNesting(_ table: MountTable) throws(Failure) {
     for (what, path) in [("container", address.folder), ("state directory", state.path)] {
-      if let mount = table.mount(holding: path), mount.isDocsfs {
+      if let path, let mount = table.mount(holding: path), mount.isDocsfs {
         throw Failure(
           "the \(what) \(path) lies in the docsfs mount \(mount.mountpoint); choose a folder outside")
       }
     }
-    let folder = address.folder
+    if let folder = address.folder { try checkNesting(with: folder) }
+    if state.path.isWithin(mountpoint) || mountpoint.isWithin(state.path) {
+      throw Failure(
+        "the state directory \(state.path) and the mountpoint \(mountpoint) lie one in the other; give another with --state"
+      )
+    }
+  }
+
+  private func checkNesting(with folder: FilePath) throws(Failure) {
     if mountpoint.isWithin(folder) {
       throw Failure("the mountpoint \(mountpoint) lies in the container \(folder); mount it outside")
     }
@@ -77,15 +85,11 @@ extension MountPlan {
       throw Failure(
         "the state directory \(state.path) lies in the container \(folder); give another with --state")
     }
-    if state.path.isWithin(mountpoint) || mountpoint.isWithin(state.path) {
-      throw Failure(
-        "the state directory \(state.path) and the mountpoint \(mountpoint) lie one in the other; give another with --state"
-      )
-    }
   }
 
+  /// A cloud's is asked by the daemon, when it opens it.
   private func checkContainer() throws(Failure) {
-    let folder = address.folder
+    guard let folder = address.folder else { return }
     let status: stat
     do { status = try folder.status() } catch {
       if error == .ENOENT, address.isDefault { return }

@@ -5,8 +5,8 @@ struct ContainerAddress {
   let url: ContainerURL
   /// What is shown, and kept in the state directory; it opens the same container again.
   let text: String
-  /// The folder of a directory container, resolved as far as it exists.
-  let folder: FilePath
+  /// The folder of a directory container, resolved as far as it exists; nil: a cloud's.
+  let folder: FilePath?
   private(set) var isDefault = false
 
   /// Names the state directory: without what only changes how the container is reached (`?latency=`).
@@ -22,9 +22,12 @@ struct ContainerAddress {
   init(_ text: [UInt8]) throws(Failure) {
     do {
       let parsed = try ContainerURL(text)
-      let plain = ContainerAddress(FilePath(parsed.path))
-      guard parsed != ContainerURL(path: parsed.path), let mark = text.firstIndex(of: UInt8(ascii: "?"))
-      else {
+      guard let path = parsed.folder else {
+        (url, self.text, folder) = (parsed, parsed.text, nil)
+        return
+      }
+      let plain = ContainerAddress(FilePath(path))
+      guard parsed != ContainerURL(path: path), let mark = text.firstIndex(of: UInt8(ascii: "?")) else {
         self = plain
         return
       }
@@ -35,7 +38,8 @@ struct ContainerAddress {
   }
 
   private init(_ path: FilePath) {
-    folder = (try? path.resolved()) ?? path.madeAbsolute
+    let folder = (try? path.resolved()) ?? path.madeAbsolute
+    self.folder = folder
     url = ContainerURL(path: folder.bytes)
     text = folder.string ?? url.canonical
   }

@@ -9,15 +9,20 @@ package final class VolumeBench {
   private let folder: TemporaryFolder
   package var configuration: VolumeConfiguration
   package private(set) var gate: GateContainer
+  /// Between the gate and the volume.
+  package private(set) var cloud: FaultingContainer
+  private let policy: RetryingContainer.Policy?
   package private(set) var driver: VolumeDriver
   package var volume: Volume { driver.volume }
   package let container: String
   private var states = 1
 
-  /// `files` are at the container before it is mounted.
-  package init(_ files: [String: String] = [:], configure: (inout VolumeConfiguration) -> Void = { _ in })
-    throws
-  {
+  /// `files` are at the container before it is mounted; `retrying`: the volume's calls are tried again, as a mount's.
+  package init(
+    _ files: [String: String] = [:], retrying policy: RetryingContainer.Policy? = nil,
+    configure: (inout VolumeConfiguration) -> Void = { _ in }
+  ) throws {
+    self.policy = policy
     folder = try TemporaryFolder()
     container = folder.path + "/container"
     configuration = VolumeConfiguration(stateDirectory: folder.path + "/state", uid: 1000, gid: 1000)
@@ -29,13 +34,18 @@ package final class VolumeBench {
     }
     for (path, text) in files { try Self.write(container, path, Array(text.utf8)) }
     gate = Self.gate(container)
-    driver = VolumeDriver(try Volume.open(configuration, container: gate))
+    cloud = FaultingContainer(gate)
+    driver = VolumeDriver(try Volume.open(configuration, container: Self.retrying(cloud, policy)))
   }
 
   deinit { volume.stop(timeout: 5) }
 
   private static func gate(_ path: String) -> GateContainer {
     GateContainer(DirectoryContainer(path: Array(path.utf8)))
+  }
+
+  private static func retrying(_ cloud: FaultingContainer, _ policy: RetryingContainer.Policy?) -> any Container {
+    policy.map { RetryingContainer(cloud, $0) } ?? cloud
   }
 
   // MARK: Life and death
@@ -45,7 +55,8 @@ package final class VolumeBench {
   /// After `unmount`.
   package func mount() throws {
     gate = Self.gate(container)
-    driver = VolumeDriver(try Volume.open(configuration, container: gate))
+    cloud = FaultingContainer(gate)
+    driver = VolumeDriver(try Volume.open(configuration, container: Self.retrying(cloud, policy)))
   }
 
   package func remount() throws {

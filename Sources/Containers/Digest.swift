@@ -1,0 +1,33 @@
+import CCrypto
+
+/// A running digest, by OpenSSL.
+package final class Digest {
+  package enum Algorithm: Sendable {
+    case sha256
+    case md5
+  }
+
+  private let context = EVP_MD_CTX_new()
+
+  package init(_ algorithm: Algorithm = .sha256) {
+    EVP_DigestInit_ex(context, algorithm == .sha256 ? EVP_sha256() : EVP_md5(), nil)
+  }
+  deinit { EVP_MD_CTX_free(context) }
+
+  package func update(_ bytes: UnsafeRawBufferPointer) { EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) }
+  /// Ends it; once.
+  package func finish() -> [UInt8] {
+    var result = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+    var count: UInt32 = 0
+    EVP_DigestFinal_ex(context, &result, &count)
+    return Array(result.prefix(Int(count)))
+  }
+}
+
+extension Digest {
+  package static func of(_ bytes: [UInt8], _ algorithm: Algorithm = .sha256) -> [UInt8] {
+    let digest = Digest(algorithm)
+    bytes.withUnsafeBytes(digest.update)
+    return digest.finish()
+  }
+}

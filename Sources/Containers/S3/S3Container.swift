@@ -1,0 +1,205 @@
+import Glibc
+
+/// A container that is a bucket of an S3 store, or what lies under a prefix in it.
+///
+/// A file is an object under its path; its version is its ETag. A folder is whatever keys have in common up to a slash;
+/// one that docsfs makes, or empties, has a marker: an empty object whose key ends with a slash, as others write it.
+/// Keys that are no path (`a//b`, `..`), and those below an object that is a file, are not shown and keep their folder
+/// from being removed. Times and modes are metadata, see `S3Metadata`.
+///
+/// Changes carry conditions where the store keeps them, which is tried out before the first; where it does not, what is
+/// there is looked at right before. Symlinks and attributes of users it cannot hold.
+package final class S3Container: Container {
+  package let url: String
+  let client: S3Client
+  let known = Guarded(Known())
+
+  struct Known {
+    var id: ContainerID?
+    var markerETag = ""
+    /// When the marker was last seen (CLOCK_MONOTONIC ns).
+    var confirmed: UInt64 = 0
+    var rules: S3Rules?
+    /// Folders that are known to be there, until then.
+    var folders: [ContainerPath: UInt64] = [:]
+    /// Attributes of objects, by key, ETag and time of the last change: a listing has none.
+    var attributes: [S3Page.Object: RemoteAttributes] = [:]
+    var isTidy = false
+  }
+
+  init(_ address: S3Address, settings: @escaping @Sendable () -> AWSSettings) {
+    client = S3Client(address, settings: settings)
+    url = address.url
+  }
+
+  package var traits: ContainerTraits {
+    ContainerTraits(hasIdentities: false, holdsMode: true, holdsXattrs: false, holdsSymlinks: false)
+  }
+
+  var address: S3Address { client.address }
+
+  // MARK: - Questions
+
+  package func item(at path: ContainerPath, _ call: CallContext) throws(ContainerError) -> RemoteItem? {
+    guard let name = path.last else { return folderItem(.root, RemoteAttributes()) }
+    // No key of a store has bytes that are no text.
+    if path.names.first == hiddenName || !isText(path) { return nil }
+    let what = "cannot look at \(path)"
+    if let response = try head(path, what, call) { return try file(name, response, what) }
+    if let attributes = try folderAttributes(path, what, call) { return folderItem(name, attributes) }
+    try confirm(call)
+    return nil
+  }
+
+  package func quota(_ call: CallContext) throws(ContainerError) -> Quota? { nil }
+
+  package func changeFeed(_ handler: @escaping @Sendable ([ChangeHint]) -> Void) -> (any ChangeFeed)? { nil }
+
+  package func read(
+    _ path: ContainerPath, version: Version, range: Range<Int64>, _ call: CallContext,
+    sink: (UnsafeRawBufferPointer) throws(ContainerError) -> Void
+  ) throws(ContainerError) {
+    let what = "cannot read \(path)"
+    try refuseHidden(what, path, .notFound)
+    guard !range.isEmpty else {
+      guard let response = try head(path, what, call) else { throw ContainerError(.notFound, "\(what): not found") }
+      guard etag(response) == version else { throw ContainerError(.versionChanged, "\(what): it has changed") }
+      return
+    }
+    var request = S3Client.Request(method: "GET", key: address.key(path), what: what)
+    request.headers = [
+      ("Range", "bytes=\(range.lowerBound)-\(range.upperBound - 1)"), ("If-Match", quoted(version)),
+    ]
+    var given = range.lowerBound
+    // Where the answer begins: a store that ignores ranges answers with all.
+    var at: Int64 = 0
+    let response = try client.stream(request, call) { response throws(ContainerError) in
+      guard response.isSuccess else { return false }
+      // A store that ignores conditions.
+      guard self.etag(response) == version else { throw ContainerError(.versionChanged, "\(what): it has changed") }
+      at = try self.start(of: response, range, what)
+      return true
+    } sink: { piece throws(ContainerError) in
+      let skipped = Int(clamping: given - at)
+      let wanted = piece.dropFirst(skipped).prefix(Int(clamping: range.upperBound - given))
+      at += Int64(piece.count)
+      guard !wanted.isEmpty else { return }
+      try sink(UnsafeRawBufferPointer(rebasing: wanted))
+      given += Int64(wanted.count)
+    }
+    switch response.status {
+    case 200..<300: break
+    case 412, 416: throw ContainerError(.versionChanged, "\(what): it has changed")
+    default: throw client.failure(response, what)
+    }
+    guard given == range.upperBound else {
+      throw ContainerError(.inconsistent, "\(what): \(range.upperBound - given) bytes are missing at its end")
+    }
+  }
+
+  private func start(of response: HTTPResponse, _ range: Range<Int64>, _ what: String) throws(ContainerError) -> Int64 {
+    guard response.status == 206 else { return 0 }
+    guard response["content-range"]?.hasPrefix("bytes \(range.lowerBound)-") == true else {
+      throw ContainerError(.inconsistent, "\(what): the store gives another range than was asked for")
+    }
+    return range.lowerBound
+  }
+
+  // MARK: - Items
+
+  /// nil when there is no such object.
+  func head(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError) -> HTTPResponse? {
+    try head(address.key(path), what, call)
+  }
+
+  func head(_ key: [UInt8], _ what: String, _ call: CallContext) throws(ContainerError) -> HTTPResponse? {
+    let response = try client.send(.init(method: "HEAD", key: key, what: what), call)
+    if response.status == 404 { return nil }
+    guard response.isSuccess else { throw client.failure(response, what) }
+    return response
+  }
+
+  /// Whether keys lie below `path`, and what its marker has; nil when none do.
+  private func folderAttributes(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError)
+    -> RemoteAttributes?
+  {
+    let key = address.folderKey(path)
+    let page = try inside(path, limit: 1, what, call)
+    guard let first = page.objects.first?.key ?? page.prefixes.first else { return nil }
+    noteFolder(path)
+    guard first == key else { return RemoteAttributes() }
+    return try head(key, what, call).map { S3Metadata.attributes($0) } ?? RemoteAttributes()
+  }
+
+  func isFolder(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError) -> Bool {
+    if path.isRoot { return true }
+    return try !inside(path, limit: 1, what, call).isEmpty
+  }
+
+  /// With the delimiter, as a listing: a store that keeps real folders shows empty ones so, and not otherwise.
+  func inside(_ path: ContainerPath, limit: Int, _ what: String, _ call: CallContext) throws(ContainerError) -> S3Page {
+    try page(prefix: address.folderKey(path), delimiter: true, limit: limit, what, call)
+  }
+
+  func file(_ name: ItemName, _ response: HTTPResponse, _ what: String) throws(ContainerError) -> RemoteItem {
+    guard let size = response["content-length"].flatMap({ Int64($0) }), size >= 0, let version = etag(response) else {
+      throw ContainerError(.inconsistent, "\(what): the store tells no size or ETag")
+    }
+    return RemoteItem(
+      name: name, kind: .file, size: size, version: version, attributes: S3Metadata.attributes(response))
+  }
+
+  /// All versions of a folder are one: nothing of it but its marker's metadata can change.
+  func folderItem(_ name: ItemName, _ attributes: RemoteAttributes) -> RemoteItem {
+    RemoteItem(name: name, kind: .folder, size: 0, version: Version(Array("folder".utf8)), attributes: attributes)
+  }
+
+  func etag(_ response: HTTPResponse) -> Version? {
+    guard let text = response["etag"].map(S3Page.bare), !text.isEmpty else { return nil }
+    return Version(Array(text.utf8))
+  }
+
+  func quoted(_ version: Version) -> String { "\"" + String(decoding: version.bytes, as: UTF8.self) + "\"" }
+
+  // MARK: - Names
+
+  private func isText(_ path: ContainerPath) -> Bool { String(validating: path.bytes, as: UTF8.self) != nil }
+
+  func refuseHidden(_ what: String, _ path: ContainerPath, _ code: ContainerError.Code) throws(ContainerError) {
+    guard path.names.first == hiddenName else { return }
+    throw ContainerError(code, "\(what): the name is docsfs's own")
+  }
+
+  func requireName(_ what: String, _ path: ContainerPath) throws(ContainerError) -> ItemName {
+    try refuseHidden(what, path, .notRepresentable)
+    guard let name = path.last else { throw ContainerError(.notRepresentable, "\(what): it is the root") }
+    guard isText(path) else {
+      throw ContainerError(.notRepresentable, "\(what): the store takes no name that is not UTF-8; rename it")
+    }
+    guard address.folderKey(path).count <= 1_024 else {
+      throw ContainerError(.notRepresentable, "\(what): the path is longer than the 1024 bytes of a key")
+    }
+    return name
+  }
+
+  /// `.notFound` unless the folder that `path` is to be in is there.
+  func requireParent(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError) {
+    let parent = path.parent
+    if parent.isRoot || known.withLock({ $0.folders[parent].map { $0 > Clock.now() } ?? false }) { return }
+    guard try item(at: parent, call)?.kind == .folder else {
+      throw ContainerError(.notFound, "\(what): there is no folder \(parent)")
+    }
+  }
+
+  /// For some seconds it need not be looked for again: the worst that comes of it is a file that brings its folder back.
+  func noteFolder(_ path: ContainerPath) {
+    known.withLock { known in
+      if known.folders.count > 10_000 { known.folders = [:] }
+      known.folders[path] = Clock.now() &+ 10_000_000_000
+    }
+  }
+
+  func forgetFolders(below path: ContainerPath) {
+    known.withLock { $0.folders = $0.folders.filter { !$0.key.names.starts(with: path.names) } }
+  }
+}

@@ -1,0 +1,62 @@
+import Foundation
+import StorageErrors
+import XCTest
+
+/// A real server on 127.0.0.1, started by `mount-scripts/cloud-up`: one of a kind for all tests of this process, with
+/// which it ends.
+package final class CloudServer: Sendable {
+  package enum Kind: String, Sendable {
+    case s3, moto, webdav, apache
+  }
+
+  /// What it said about itself: `container`, credentials, certificates.
+  package let values: [String: String]
+  private let process: Subprocess
+
+  private static let seaweedFS = Result { try CloudServer(.s3) }
+  private static let moto = Result { try CloudServer(.moto) }
+  private static let lighttpd = Result { try CloudServer(.webdav) }
+  private static let apache = Result { try CloudServer(.apache) }
+
+  /// Skips the test where the server is not installed.
+  package static func shared(_ kind: Kind) throws -> CloudServer {
+    let programs: [Kind: String] = [.s3: "weed", .moto: "moto_server", .webdav: "lighttpd", .apache: "apache2"]
+    let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").components(separatedBy: ":") + ["/usr/sbin"]
+    let program = programs[kind] ?? ""
+    guard folders.contains(where: { access("\($0)/\(program)", X_OK) == 0 }) else {
+      throw XCTSkip("\(program) is not installed")
+    }
+    switch kind {
+    case .s3: return try seaweedFS.get()
+    case .moto: return try moto.get()
+    case .webdav: return try lighttpd.get()
+    case .apache: return try apache.get()
+    }
+  }
+
+  private init(_ kind: Kind) throws {
+    let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().path
+    let process = try Subprocess(["\(root)/mount-scripts/cloud-up", kind.rawValue])
+    guard eventually(within: 90, { process.outcome.text.contains("container=") || !process.isRunning }),
+      process.isRunning
+    else {
+      process.signal(SIGTERM)
+      throw ProgramFailure(command: "cloud-up \(kind)", outcome: process.outcome)
+    }
+    self.process = process
+    values = process.outcome.lines.reduce(into: [:]) { values, line in
+      let pair = line.split(separator: "=", maxSplits: 1)
+      if pair.count == 2 { values[String(pair[0])] = pair[1].trimmingCharacters(in: CharacterSet(charactersIn: "'")) }
+    }
+  }
+
+  package var container: String { values["container"] ?? "" }
+
+  /// The server's URL with `name` as the prefix or folder in it.
+  package func container(_ name: String) -> String {
+    let parts = container.split(separator: "?", maxSplits: 1).map(String.init)
+    let base = parts[0].hasSuffix("/") ? parts[0] : parts[0] + "/"
+    return base + name + (parts.count == 2 ? "?" + parts[1] : "")
+  }
+}
