@@ -50,9 +50,6 @@ public final class Migration: Sendable {
     public var patience = 60.0
     /// The folder for the journal; nil: `Migration.defaultJournalFolder`. Neither in the source nor in the destination.
     public var journal: DocumentPath?
-    /// Drops the local bytes of a document that the storage shows at this path; gives a reason when it cannot. Called,
-    /// with `.keep`, for what was a placeholder before. On Apple's systems `FileManager.evictUbiquitousItem(at:)` does it.
-    public var evict: (@Sendable (DocumentPath) -> String?)?
     /// Called before each step, with its name and the document's path; for tests that kill the process there.
     package var crashPoint: (@Sendable (String, DocumentPath) -> Void)?
 

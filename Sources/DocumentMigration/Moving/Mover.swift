@@ -266,8 +266,8 @@ struct Mover: Sendable {
 
   /// A word for the report when it could not be.
   private func evict(_ subject: Step.Subject) -> String? {
-    guard subject.wasPlaceholder, let evict = options.evict else { return nil }
-    return evict(source[subject.entry.path]).map { "it stays materialized: \($0)" }
+    guard subject.wasPlaceholder else { return nil }
+    return source.eviction.evict(source[subject.entry.path]).map { "it stays materialized: \($0)" }
   }
 
   /// Away with what a document that was given up has left at the destination. What cannot be removed now, a later run
@@ -282,7 +282,7 @@ struct Mover: Sendable {
 
   /// What was read of a placeholder that stays was for nothing.
   private func evictIfKept(_ entry: Listing.Entry) {
-    if options.disposition == .keep, entry.isPlaceholder { _ = options.evict?(source[entry.path]) }
+    if options.disposition == .keep, entry.isPlaceholder { _ = source.eviction.evict(source[entry.path]) }
   }
 
   // MARK: Calls

@@ -1,5 +1,6 @@
 import Containers
 import DocumentMigration
+import Faults
 
 /// `relocate` and `audit`: what of an app's Documents belongs elsewhere.
 enum MigrateHome {

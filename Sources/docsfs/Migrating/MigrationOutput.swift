@@ -1,5 +1,6 @@
 import Containers
 import DocumentMigration
+import Faults
 
 /// What a running migration shows: lines of JSON, or a bar, and a line for what is left behind.
 struct MigrationOutput {

@@ -1,0 +1,172 @@
+import CLinux
+import DocumentMigration
+import StorageErrors
+import TestSupport
+import XCTest
+
+/// Storage that fails under a migration, by the mount's own faults.
+final class FaultedMigrationTests: MigrationTestCase {
+  override var patience: Double { 900 }
+
+  private func fault(_ volume: MountedVolume, _ lines: String...) throws {
+    let control = try OpenFile(volume.path(".docsfs/control"), O_WRONLY)
+    for line in lines { try control.write(line + "\n") }
+    try control.close()
+  }
+
+  private var tree: FolderTree {
+    var tree = FolderTree.documents()
+    tree["large.bin"] = .file(patterned(300_000, seed: 9))
+    return tree
+  }
+
+  /// A local folder to the cloud with `lines` armed, then a run without. The report of the first.
+  private func toTheCloud(_ lines: String..., patience: String = "0") throws -> MigrationReport {
+    let volume = try mount()
+    try tree.write(to: local)
+    for line in lines { try fault(volume, line) }
+    let outcome = migrate(
+      volume, "to-cloud", local, volume.mountpoint, "--move", "--json", "--patience", patience)
+    try fault(volume, "clear")
+    XCTAssertEqual(
+      tree.documents.isHeld(by: try FolderTree(at: local), try FolderTree(at: volume.mountpoint)), [], "\(outcome)")
+    let first = try report(outcome)
+    XCTAssertEqual(outcome.status == 0, first.isComplete, "\(outcome)")
+    try must(volume, "to-cloud", local, volume.mountpoint, "--move")
+    XCTAssertEqual(try FolderTree(at: volume.mountpoint), tree)
+    XCTAssertTrue(try FolderTree(at: local).isEmpty)
+    try volume.settle()
+    XCTAssertEqual(try remote(volume), tree)
+    return first
+  }
+
+  func testARareErrorIsTriedAgain() throws {
+    for (operation, errno) in [("write", "EIO"), ("fsync", "EIO"), ("rename", "ESTALE"), ("create", "ENXIO")] {
+      let report = try toTheCloud("add op=\(operation) errno=\(errno) times=2", patience: "20")
+      XCTAssertTrue(report.isComplete, "\(operation) \(errno)")
+      try tearDownWithError()
+      try setUpWithError()
+    }
+  }
+
+  func testOneDocumentThatFailsLeavesTheOthersAlone() throws {
+    let report = try toTheCloud("add op=rename path=zero errno=EIO")
+    XCTAssertEqual(report.files.filter { $0.outcome == .failed }.map(\.path), [DocumentPath("zero")])
+    XCTAssertEqual(report.files.first { $0.outcome == .failed }?.category, .ioFailure)
+    XCTAssertEqual(report.count(.moved), tree.documents.nodes.count - 1)
+  }
+
+  func testNoRoomStopsAtOnce() throws {
+    let report = try toTheCloud("add op=write errno=ENOSPC")
+    XCTAssertNotNil(report.stopped)
+    XCTAssertEqual(Set(report.files.filter { $0.outcome == .failed }.map(\.category)), [.outOfSpace])
+  }
+
+  /// The page cache is no proof: what the storage gives back is.
+  func testBytesThatTheStorageAltersAreNoticed() throws {
+    let report = try toTheCloud("add op=read path=.docsfs-migrate-* corrupt=1")
+    let failed = report.files.filter { $0.outcome == .failed }
+    XCTAssertEqual(Set(failed.map(\.category)), [.corrupt])
+    XCTAssertTrue(failed.contains { $0.path == DocumentPath("large.bin") })
+    XCTAssertTrue(failed.allSatisfy { $0.reason?.contains("is not what was written") == true })
+  }
+
+  func testATornWriteIsNoDocument() throws {
+    let report = try toTheCloud("add op=write torn=512 times=3")
+    XCTAssertTrue(report.isComplete, "tried again from the beginning")
+  }
+
+  /// Down: a source that fails in the middle.
+  func testASourceThatFailsInTheMiddle() throws {
+    let volume = try mount { try self.tree.write(to: $0.container) }
+    try fault(volume, "add id=bad op=read path=large.bin range=128K- errno=EIO")
+    let outcome = migrate(volume, "to-local", volume.mountpoint, local, "--keep", "--json", "--patience", "0")
+    XCTAssertEqual(outcome.status, 2, "\(outcome)")
+    let failed = try report(outcome).files.filter { $0.outcome == .failed }
+    XCTAssertEqual(failed.map(\.path), [DocumentPath("large.bin")])
+    XCTAssertEqual(failed.first?.category, .ioFailure)
+    XCTAssertFalse(try Sys.names(local).contains("large.bin"), "neither half nor empty")
+    try assertNothingTemporary(local)
+    try fault(volume, "clear")
+    try must(volume, "to-local", volume.mountpoint, local, "--keep")
+    XCTAssertEqual(try FolderTree(at: local), tree)
+  }
+
+  func testADriveThatIsPulledAndPluggedInAgain() throws {
+    for profile in ["cloud", "unplugged", "removed", "nfs-soft", "nfs-stale", "smb"] {
+      let volume = try mount(name: profile)
+      let folder = try outside("local-" + profile)
+      for number in 0..<150 { try Sys.put(folder + "/f\(number)", "document \(number)") }
+      let before = try FolderTree(at: folder)
+      let program = try Subprocess(
+        [
+          MountedVolume.binary, "migrate", "to-cloud", folder, volume.mountpoint, "--move", "--patience", "100",
+          "--jobs", "2",
+        ], environment: volume.variables)
+      assertEventually("at work: \(profile)") { (try? Sys.names(folder).count).map { $0 < 140 } == true }
+      try fault(volume, "disconnect profile=\(profile) for=2s")
+      let outcome = program.finish(within: 120)
+      try fault(volume, "reconnect")
+      XCTAssertEqual(outcome.status, 0, "\(profile): \(outcome)")
+      XCTAssertEqual(try Sys.names(folder), [], profile)
+      XCTAssertEqual(try FolderTree(at: volume.mountpoint), before, profile)
+      try volume.settle()
+      XCTAssertEqual(try remote(volume), before, profile)
+    }
+  }
+
+  /// Every operation, made to fail from its third call on: no document is whole in neither place, and once the storage
+  /// is well again one more run does all.
+  func testEveryOperationFailing() throws {
+    let operations = [
+      "lookup", "getattr", "mkdir", "create", "open", "write", "read", "fsync", "flush", "chmod", "chown", "utimens",
+      "truncate", "setxattr", "getxattr", "listxattr", "symlink", "readlink", "rename", "unlink", "rmdir", "opendir",
+      "readdir", "fsyncdir", "statfs", "lseek",
+    ]
+    let volume = try mount()
+    for errno in ["EIO", "ENOSPC", "ESTALE", "ENXIO"] {
+      for operation in operations {
+        let name = "\(operation)-\(errno)"
+        let (from, to) = (try outside("sweep/" + name), volume.path(name))
+        try tree.write(to: from)
+        try Sys.setXattr(from + "/zero", "user.k", [1])
+        try fault(volume, "add op=\(operation) path=\(name)/** errno=\(errno) when=3..")
+        let outcome = migrate(volume, "to-cloud", from, to, "--move", "--patience", "0", "--json", within: 60)
+        XCTAssertNotNil(outcome.status, "\(name) hangs")
+        try fault(volume, "clear")
+        let held = tree.documents.isHeld(by: try FolderTree(at: from), try FolderTree(at: to))
+        XCTAssertEqual(held, [], "\(name): \(outcome)")
+        try must(volume, "to-cloud", from, to, "--move")
+        XCTAssertEqual(try FolderTree(at: to), tree, name)
+        XCTAssertTrue(try FolderTree(at: from).isEmpty, name)
+        if testRun?.totalFailureCount ?? 0 > 3 { return }
+      }
+    }
+  }
+
+  /// The same downwards, where the failing side is the one that is kept.
+  func testEveryOperationFailingAtTheSource() throws {
+    let volume = try mount()
+    for errno in ["EIO", "ESTALE", "ENXIO"] {
+      for operation in [
+        "lookup", "getattr", "open", "read", "opendir", "readdir", "getxattr", "listxattr", "lseek", "unlink", "rmdir",
+      ] {
+        let name = "\(operation)-\(errno)"
+        let (from, to) = (volume.path(name), try outside("sweep/" + name))
+        try tree.write(to: from)
+        try volume.settle()
+        try volume.run("evict", "-r", from)
+        try fault(volume, "add op=\(operation) path=\(name)/** errno=\(errno) when=3..")
+        let outcome = migrate(volume, "to-local", from, to, "--move", "--patience", "0", "--json", within: 60)
+        XCTAssertNotNil(outcome.status, "\(name) hangs")
+        try fault(volume, "clear")
+        XCTAssertEqual(
+          tree.documents.isHeld(by: try FolderTree(at: from), try FolderTree(at: to)), [], "\(name): \(outcome)")
+        try must(volume, "to-local", from, to, "--move")
+        XCTAssertEqual(try FolderTree(at: to), tree, name)
+        XCTAssertTrue(try FolderTree(at: from).isEmpty, name)
+        if testRun?.totalFailureCount ?? 0 > 3 { return }
+      }
+    }
+  }
+}
