@@ -8,12 +8,6 @@ import XCTest
 final class FaultedMigrationTests: MigrationTestCase {
   override var patience: Double { 900 }
 
-  private func fault(_ volume: MountedVolume, _ lines: String...) throws {
-    let control = try OpenFile(volume.path(".docsfs/control"), O_WRONLY)
-    for line in lines { try control.write(line + "\n") }
-    try control.close()
-  }
-
   private var tree: FolderTree {
     var tree = FolderTree.documents()
     tree["large.bin"] = .file(patterned(300_000, seed: 9))

@@ -94,26 +94,26 @@ final class MigrationTests: MigrationTestCase {
 
   /// Case 17. Foundation's copy leaves a half file when its source fails, and passes over it the next time.
   func testAFailedCopyThatLooksDone() throws {
-    let volume = try mount("timeo=2s", query: "rate=2MiB") {
-      try Sys.put($0.remote("movie"), patterned(3 << 20, seed: 7))
-    }
+    let bytes = patterned(8 << 20, seed: 7)
+    let volume = try mount("timeo=2s", query: "rate=2MiB") { try Sys.put($0.remote("movie"), bytes) }
     let program = try Subprocess(
-      [
-        MountedVolume.binary, "migrate", "to-local", volume.mountpoint, local, "--keep", "--patience", "1", "--json",
-      ], environment: volume.variables)
+      [MountedVolume.binary, "migrate", "to-local", volume.mountpoint, local, "--keep", "--patience", "1", "--json"],
+      environment: volume.variables)
     assertEventually("something has been copied") {
       let sizes = try? Sys.names(local).map { try Sys.size(local + "/" + $0) }
       return sizes?.contains { $0 > 0 } == true
     }
-    try Sys.rename(volume.container, volume.container + ".away")
+    try fault(volume, "disconnect profile=cloud")
     let outcome = program.finish(within: 120)
-    XCTAssertNotEqual(outcome.status, 0)
+    XCTAssertEqual(outcome.status, 75, "\(outcome)")
     XCTAssertEqual(try report(outcome).files.map(\.outcome), [.failed])
+    XCTAssertEqual(try report(outcome).files.map(\.category), [.disconnected])
     XCTAssertEqual(try Sys.names(local), [], "neither a half file nor an empty one")
-    try Sys.rename(volume.container + ".away", volume.container)
-    try assertEventually("connected again") { try volume.statusText("link") == "connected" }
+    try fault(volume, "reconnect")
+    volume.query = ""
+    try volume.remount()
     try must(volume, "to-local", volume.mountpoint, local, "--keep")
-    assertBytes(try Sys.contents(local + "/movie"), patterned(3 << 20, seed: 7))
+    assertBytes(try Sys.contents(local + "/movie"), bytes)
   }
 
   func testItWaitsForTheCloudAndGoesOn() throws {
