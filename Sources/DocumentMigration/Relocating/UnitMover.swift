@@ -83,6 +83,12 @@ struct UnitMover {
   private func isSame(_ entry: Listing.Entry, _ path: DocumentPath) throws(StepFailure) -> Bool {
     guard let there = try status(place(path), .destination), there.kind == .file else { return false }
     if there.isSameFile(as: entry.status) { return true }
+    // Our own copy, which nobody has touched: what changed here since is brought over it.
+    if let known = ledger?[entry.path], let placed = known.placed, placed.target == path,
+      there.stamp.isUntouched(since: placed.destination)
+    {
+      return true
+    }
     guard there.size == entry.status.size else { return false }
     func digest(_ path: DocumentPath, _ side: StepFailure.Side) throws(StepFailure) -> String {
       let file = try attempt(side, "open", path) { () throws(Errno) in try Descriptor(path, O_RDONLY | O_NONBLOCK) }
@@ -104,13 +110,23 @@ struct UnitMover {
     let mover = try mover(of: unit, ledger)
     // First, so that whatever becomes of it there, a later run knows that it should be there.
     try ledger.note(.relocated(path: unit.path, target: target), durable: true)
-    // The database is the last to come and the first to go: where it is, its sidecars are.
-    var placed: [(Listing.Entry, Step)] = []
-    for member in unit.members.reversed() {
-      guard var entry = unit.here[member] else { continue }
-      entry.target = unit.target(of: member, target)
-      placed.append((entry, try mover.walk(.look, entry, until: \.isRelease)))
+    let entries = unit.members.compactMap { member in
+      unit.here[member].map { entry in
+        var entry = entry
+        entry.target = unit.target(of: member, target)
+        return entry
+      }
     }
+    do { try bring(entries, mover) } catch {
+      entries.forEach(mover.tidy)
+      throw error
+    }
+  }
+
+  /// The database, the first of `entries`, is the last to come and the first to go: where it is, its sidecars are.
+  private func bring(_ entries: [Listing.Entry], _ mover: Mover) throws(StepFailure) {
+    var placed: [(Listing.Entry, Step)] = []
+    for entry in entries.reversed() { placed.append((entry, try mover.walk(.look, entry, until: \.isRelease))) }
     for (entry, step) in placed.reversed() { _ = try mover.walk(step, entry, until: { _ in false }) }
   }
 

@@ -163,4 +163,52 @@ final class FaultedMigrationTests: MigrationTestCase {
       }
     }
   }
+
+  /// Killed when all is copied and nothing is released; then the app goes on with the database in Documents.
+  func testADatabaseThatIsWrittenBetweenTwoRunsOfARelocation() throws {
+    #if !DEBUG
+      throw XCTSkip("needs the crash points of a debug build")
+    #endif
+    let volume = try mount()
+    let home = volume.path("app")
+    try Sys.makeFolders(home + "/Documents")
+    for name in ["cafes.sqlite", "cafes.sqlite-wal"] { try Sys.put(home + "/Documents/" + name, name) }
+    volume.environment["DOCSFS_MIGRATE_CRASH"] = "release:1"
+    let rule = ["relocate", "--home", home, "--rule", "*.sqlite=Library/Caches"]
+    XCTAssertEqual(volume.docsfs(["migrate"] + rule).status, 128 + SIGKILL)
+    volume.environment = [:]
+    try Sys.put(home + "/Documents/cafes.sqlite-wal", "written since")
+    try volume.run(["migrate"] + rule)
+    XCTAssertEqual(try Sys.text(home + "/Library/Caches/cafes.sqlite-wal"), "written since")
+    XCTAssertEqual(try Sys.names(home + "/Documents"), [])
+  }
+
+  /// A database and its log, while each operation fails in turn.
+  func testEveryOperationFailingUnderARelocation() throws {
+    let volume = try mount()
+    let members = ["cafes.sqlite", "cafes.sqlite-shm", "cafes.sqlite-wal"]
+    for operation in ["lookup", "getattr", "mkdir", "create", "write", "read", "fsync", "rename", "unlink", "readdir"] {
+      for nth in [1, 3, 6] {
+        let home = volume.path("\(operation)\(nth)")
+        try Sys.makeFolders(home + "/Documents")
+        for name in members { try Sys.put(home + "/Documents/" + name, name) }
+        try fault(volume, "add op=\(operation) path=\(operation)\(nth)/** errno=EIO when=\(nth)..")
+        let outcome = migrate(volume, "relocate", "--home", home, "--rule", "*.sqlite=Library/Caches")
+        XCTAssertNotNil(outcome.status, "\(operation) hangs")
+        try fault(volume, "clear")
+        let whole = ["Documents", "Library/Caches"].filter { folder in
+          members.allSatisfy { (try? Sys.text("\(home)/\(folder)/\($0)")) == $0 }
+        }
+        XCTAssertFalse(whole.isEmpty, "\(operation) \(nth): \(outcome)")
+        // What cannot be removed now, the next run removes.
+        if operation != "unlink", operation != "lookup" { try assertNothingTemporary(home) }
+        for folder in ["Documents", "Library/Caches"] where Sys.exists("\(home)/\(folder)/cafes.sqlite") {
+          XCTAssertTrue(whole.contains(folder), "\(operation) \(nth): a database without its log in \(folder)")
+        }
+        try must(volume, "relocate", "--home", home, "--rule", "*.sqlite=Library/Caches")
+        XCTAssertEqual(try Sys.names(home + "/Documents"), [], "\(operation) \(nth)")
+        XCTAssertEqual(try Sys.names(home + "/Library/Caches"), members, "\(operation) \(nth)")
+      }
+    }
+  }
 }
