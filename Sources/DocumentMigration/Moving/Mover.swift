@@ -105,7 +105,9 @@ struct Mover: Sendable {
 
   private func bring(_ subject: Step.Subject) -> Step {
     guard options.disposition == .move, subject.status.device == destination.device else { return .copy(subject) }
-    return linksInsteadOfRenaming ? .link(subject) : .rename(subject)
+    guard linksInsteadOfRenaming else { return .rename(subject) }
+    // A second name cannot take another one's place.
+    return subject.replacing == nil ? .link(subject) : .copy(subject)
   }
 
   private func compare(_ subject: Step.Subject, _ there: FileStatus) throws(StepFailure) -> Step {
