@@ -31,7 +31,12 @@ enum Spawn {
     var none = sigset_t()
     sigemptyset(&none)
     posix_spawnattr_setsigmask(&attributes, &none)
-    var flags = Int32(POSIX_SPAWN_SETSIGMASK)
+    // docsfs ignores SIGPIPE; a program that inherits that complains where it should end: `yes | head`.
+    var pipe = sigset_t()
+    sigemptyset(&pipe)
+    sigaddset(&pipe, SIGPIPE)
+    posix_spawnattr_setsigdefault(&attributes, &pipe)
+    var flags = Int32(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF)
     // POSIX_SPAWN_SETSID, which only _GNU_SOURCE declares.
     if inNewSession { flags |= 0x80 }
     posix_spawnattr_setflags(&attributes, Int16(flags))
