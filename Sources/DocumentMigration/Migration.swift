@@ -50,6 +50,8 @@ public final class Migration: Sendable {
     public var patience = 60.0
     /// The folder for the journal; nil: `Migration.defaultJournalFolder`. Neither in the source nor in the destination.
     public var journal: DocumentPath?
+    /// Seconds beyond the patience after which a system call counts as lost.
+    package var stall = 60.0
     /// Called before each step, with its name and the document's path; for tests that kill the process there.
     package var crashPoint: (@Sendable (String, DocumentPath) -> Void)?
 

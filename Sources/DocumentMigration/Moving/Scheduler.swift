@@ -92,7 +92,7 @@ struct Scheduler: Sendable {
   /// A system call cannot be given up; but nobody has to wait for it.
   private func keepsWaiting() -> Bool {
     events.send(.progress(control.progress))
-    let patience = control.mayGoOn ? mover.options.patience + 60 : 5
+    let patience = control.mayGoOn ? mover.options.patience + mover.options.stall : 5
     guard control.isStuck(after: patience) else { return true }
     control.stop("a system call does not come back")
     return false

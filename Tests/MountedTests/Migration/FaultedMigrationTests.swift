@@ -1,5 +1,6 @@
 import CLinux
 import DocumentMigration
+import Foundation
 import StorageErrors
 import TestSupport
 import XCTest
@@ -84,6 +85,54 @@ final class FaultedMigrationTests: MigrationTestCase {
     try fault(volume, "clear")
     try must(volume, "to-local", volume.mountpoint, local, "--keep")
     XCTAssertEqual(try FolderTree(at: local), tree)
+  }
+
+  /// Case 17, with the real thing: what Foundation's copy leaves behind, and what a migration makes of it.
+  func testAHalfFileThatFoundationLeft() throws {
+    let bytes = patterned(1 << 20, seed: 3)
+    let volume = try mount { try Sys.put($0.remote("movie"), bytes) }
+    try fault(volume, "add op=read path=movie range=512K- errno=EIO")
+    XCTAssertThrowsError(try FileManager.default.copyItem(atPath: volume.path("movie"), toPath: local + "/movie"))
+    XCTAssertTrue(Sys.exists(local + "/movie"), "it leaves something that the next run would take for the document")
+    XCTAssertNotEqual(try Sys.contents(local + "/movie"), bytes)
+    try fault(volume, "clear")
+    let outcome = migrate(volume, "to-local", volume.mountpoint, local, "--move", "--json")
+    XCTAssertEqual(try report(outcome).files.map(\.category), [.exists], "\(outcome)")
+    XCTAssertEqual(try volume.names(), ["movie"])
+    try must(volume, "to-local", volume.mountpoint, local, "--move", "--on-conflict", "replace")
+    assertBytes(try Sys.contents(local + "/movie"), bytes)
+    XCTAssertEqual(try volume.names(), [])
+  }
+
+  /// A call that hangs cannot be given up; the run can.
+  func testACallThatNeverComesBack() throws {
+    let volume = try mount { volume in
+      for number in 0..<6 { try Sys.put(volume.remote("f\(number)"), "document \(number)") }
+    }
+    let before = try remote(volume)
+    var options = Migration.Options(.move)
+    options.journal = DocumentPath(try outside("journal"))
+    options.patience = 0
+    options.stall = 1
+    let local = local
+    func run() throws -> MigrationReport {
+      try Migration(source: DocumentPath(volume.mountpoint), destination: DocumentPath(local), options: options).run()
+    }
+    try fault(volume, "add op=read path=f3 hang")
+    let first = try run()
+    XCTAssertNotNil(first.stopped)
+    XCTAssertEqual(first.files.filter { $0.outcome == .failed }.map(\.path), [DocumentPath("f3")])
+    XCTAssertTrue(first.files.contains { $0.reason?.contains("does not come back") == true })
+    XCTAssertEqual(first.count(.moved), 5)
+    XCTAssertThrowsError(try run(), "its thread has the journal still") {
+      XCTAssertEqual(($0 as? MigrationError)?.kind, .busy)
+    }
+    try fault(volume, "clear")
+    try assertEventually("the thread comes to its end") {
+      do { return try run().isComplete } catch let error as MigrationError where error.kind == .busy { return false }
+    }
+    XCTAssertEqual(try FolderTree(at: local), before)
+    XCTAssertEqual(try volume.names(), [])
   }
 
   func testADriveThatIsPulledAndPluggedInAgain() throws {

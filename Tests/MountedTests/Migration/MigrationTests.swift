@@ -33,6 +33,7 @@ final class MigrationTests: MigrationTestCase {
     XCTAssertEqual(try FolderTree(at: local), tree)
     XCTAssertEqual(try volume.statusNumber("dirtyItems"), 0)
     try volume.settle()
+    XCTAssertEqual(try volume.statusNumber("uploadedBytes"), 0)
     XCTAssertEqual(try remoteStamps(volume), before)
     XCTAssertEqual(try tree.documents.nodes.keys.sorted().map { try self.version(volume, $0) }, versions)
     for case (let path, .file(let bytes)) in tree.nodes where !bytes.isEmpty {
