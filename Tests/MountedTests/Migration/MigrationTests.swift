@@ -67,6 +67,21 @@ final class MigrationTests: MigrationTestCase {
     XCTAssertEqual(try volume.statusNumber("fetchedBytes"), fetched)
   }
 
+  /// For whom a document is safe only when it is in the cloud: keep, sync, move.
+  func testKeptThenUploadedThenMoved() throws {
+    let volume = try mount()
+    try tree.write(to: local)
+    try must(volume, "to-cloud", local, volume.mountpoint, "--keep")
+    try volume.settle()
+    try volume.run("evict", "-r", volume.mountpoint)
+    let report = try report(try must(volume, "to-cloud", local, volume.mountpoint, "--move", "--json"))
+    XCTAssertEqual(report.count(.alreadyThere), tree.documents.nodes.count)
+    XCTAssertEqual(try volume.statusNumber("fetchedBytes"), 0, "proven by the first run, and not touched since")
+    XCTAssertTrue(try FolderTree(at: local).isEmpty)
+    XCTAssertEqual(try remote(volume), tree)
+    XCTAssertEqual(try FolderTree(at: volume.mountpoint), tree)
+  }
+
   func testManyAreFetchedAtATime() throws {
     let volume = try mount(query: "latency=80ms") { volume in
       for number in 0..<400 { try Sys.put(volume.remote("f\(number)"), "document \(number)") }
