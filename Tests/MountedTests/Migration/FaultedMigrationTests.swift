@@ -19,10 +19,10 @@ final class FaultedMigrationTests: MigrationTestCase {
   private func toTheCloud(_ lines: String..., patience: String = "0") throws -> MigrationReport {
     let volume = try mount()
     try tree.write(to: local)
-    for line in lines { try fault(volume, line) }
+    for line in lines { try volume.control(line) }
     let outcome = migrate(
       volume, "to-cloud", local, volume.mountpoint, "--move", "--json", "--patience", patience)
-    try fault(volume, "clear")
+    try volume.control("clear")
     XCTAssertEqual(
       tree.documents.isHeld(by: try FolderTree(at: local), try FolderTree(at: volume.mountpoint)), [], "\(outcome)")
     let first = try report(outcome)
@@ -74,7 +74,7 @@ final class FaultedMigrationTests: MigrationTestCase {
   /// Down: a source that fails in the middle.
   func testASourceThatFailsInTheMiddle() throws {
     let volume = try mount { try self.tree.write(to: $0.container) }
-    try fault(volume, "add id=bad op=read path=large.bin range=128K- errno=EIO")
+    try volume.control("add id=bad op=read path=large.bin range=128K- errno=EIO")
     let outcome = migrate(volume, "to-local", volume.mountpoint, local, "--keep", "--json", "--patience", "0")
     XCTAssertEqual(outcome.status, 2, "\(outcome)")
     let failed = try report(outcome).files.filter { $0.outcome == .failed }
@@ -82,7 +82,7 @@ final class FaultedMigrationTests: MigrationTestCase {
     XCTAssertEqual(failed.first?.category, .ioFailure)
     XCTAssertFalse(try Sys.names(local).contains("large.bin"), "neither half nor empty")
     try assertNothingTemporary(local)
-    try fault(volume, "clear")
+    try volume.control("clear")
     try must(volume, "to-local", volume.mountpoint, local, "--keep")
     XCTAssertEqual(try FolderTree(at: local), tree)
   }
@@ -91,11 +91,11 @@ final class FaultedMigrationTests: MigrationTestCase {
   func testAHalfFileThatFoundationLeft() throws {
     let bytes = patterned(1 << 20, seed: 3)
     let volume = try mount { try Sys.put($0.remote("movie"), bytes) }
-    try fault(volume, "add op=read path=movie range=512K- errno=EIO")
+    try volume.control("add op=read path=movie range=512K- errno=EIO")
     XCTAssertThrowsError(try FileManager.default.copyItem(atPath: volume.path("movie"), toPath: local + "/movie"))
     XCTAssertTrue(Sys.exists(local + "/movie"), "it leaves something that the next run would take for the document")
     XCTAssertNotEqual(try Sys.contents(local + "/movie"), bytes)
-    try fault(volume, "clear")
+    try volume.control("clear")
     let outcome = migrate(volume, "to-local", volume.mountpoint, local, "--move", "--json")
     XCTAssertEqual(try report(outcome).files.map(\.category), [.exists], "\(outcome)")
     XCTAssertEqual(try volume.names(), ["movie"])
@@ -118,7 +118,7 @@ final class FaultedMigrationTests: MigrationTestCase {
     func run() throws -> MigrationReport {
       try Migration(source: DocumentPath(volume.mountpoint), destination: DocumentPath(local), options: options).run()
     }
-    try fault(volume, "add op=read path=f3 hang")
+    try volume.control("add op=read path=f3 hang")
     let first = try run()
     XCTAssertNotNil(first.stopped)
     XCTAssertEqual(first.files.filter { $0.outcome == .failed }.map(\.path), [DocumentPath("f3")])
@@ -127,7 +127,7 @@ final class FaultedMigrationTests: MigrationTestCase {
     XCTAssertThrowsError(try run(), "its thread has the journal still") {
       XCTAssertEqual(($0 as? MigrationError)?.kind, .busy)
     }
-    try fault(volume, "clear")
+    try volume.control("clear")
     try assertEventually("the thread comes to its end") {
       do { return try run().isComplete } catch let error as MigrationError where error.kind == .busy { return false }
     }
@@ -147,9 +147,9 @@ final class FaultedMigrationTests: MigrationTestCase {
           "--jobs", "2",
         ], environment: volume.variables)
       assertEventually("at work: \(profile)") { (try? Sys.names(folder).count).map { $0 < 140 } == true }
-      try fault(volume, "disconnect profile=\(profile) for=2s")
+      try volume.control("disconnect profile=\(profile) for=2s")
       let outcome = program.finish(within: 120)
-      try fault(volume, "reconnect")
+      try volume.control("reconnect")
       XCTAssertEqual(outcome.status, 0, "\(profile): \(outcome)")
       XCTAssertEqual(try Sys.names(folder), [], profile)
       XCTAssertEqual(try FolderTree(at: volume.mountpoint), before, profile)
@@ -173,10 +173,10 @@ final class FaultedMigrationTests: MigrationTestCase {
         let (from, to) = (try outside("sweep/" + name), volume.path(name))
         try tree.write(to: from)
         try Sys.setXattr(from + "/zero", "user.k", [1])
-        try fault(volume, "add op=\(operation) path=\(name)/** errno=\(errno) when=3..")
+        try volume.control("add op=\(operation) path=\(name)/** errno=\(errno) when=3..")
         let outcome = migrate(volume, "to-cloud", from, to, "--move", "--patience", "0", "--json", within: 60)
         XCTAssertNotNil(outcome.status, "\(name) hangs")
-        try fault(volume, "clear")
+        try volume.control("clear")
         let held = tree.documents.isHeld(by: try FolderTree(at: from), try FolderTree(at: to))
         XCTAssertEqual(held, [], "\(name): \(outcome)")
         try must(volume, "to-cloud", from, to, "--move")
@@ -199,10 +199,10 @@ final class FaultedMigrationTests: MigrationTestCase {
         try tree.write(to: from)
         try volume.settle()
         try volume.run("evict", "-r", from)
-        try fault(volume, "add op=\(operation) path=\(name)/** errno=\(errno) when=3..")
+        try volume.control("add op=\(operation) path=\(name)/** errno=\(errno) when=3..")
         let outcome = migrate(volume, "to-local", from, to, "--move", "--patience", "0", "--json", within: 60)
         XCTAssertNotNil(outcome.status, "\(name) hangs")
-        try fault(volume, "clear")
+        try volume.control("clear")
         XCTAssertEqual(
           tree.documents.isHeld(by: try FolderTree(at: from), try FolderTree(at: to)), [], "\(name): \(outcome)")
         try must(volume, "to-local", from, to, "--move")
@@ -241,10 +241,10 @@ final class FaultedMigrationTests: MigrationTestCase {
         let home = volume.path("\(operation)\(nth)")
         try Sys.makeFolders(home + "/Documents")
         for name in members { try Sys.put(home + "/Documents/" + name, name) }
-        try fault(volume, "add op=\(operation) path=\(operation)\(nth)/** errno=EIO when=\(nth)..")
+        try volume.control("add op=\(operation) path=\(operation)\(nth)/** errno=EIO when=\(nth)..")
         let outcome = migrate(volume, "relocate", "--home", home, "--rule", "*.sqlite=Library/Caches")
         XCTAssertNotNil(outcome.status, "\(operation) hangs")
-        try fault(volume, "clear")
+        try volume.control("clear")
         let whole = ["Documents", "Library/Caches"].filter { folder in
           members.allSatisfy { (try? Sys.text("\(home)/\(folder)/\($0)")) == $0 }
         }

@@ -18,13 +18,6 @@ class MigrationTestCase: MountedTestCase {
     try volume.run(["migrate"] + arguments, within: limit)
   }
 
-  /// Lines for the mount's control file.
-  func fault(_ volume: MountedVolume, _ lines: String...) throws {
-    let control = try OpenFile(volume.path(".docsfs/control"), O_WRONLY)
-    for line in lines { try control.write(line + "\n") }
-    try control.close()
-  }
-
   func report(_ outcome: Outcome) throws -> MigrationReport {
     try JSONDecoder().decode(MigrationReport.self, from: Data(outcome.output))
   }

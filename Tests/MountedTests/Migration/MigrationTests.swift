@@ -119,13 +119,13 @@ final class MigrationTests: MigrationTestCase {
       let sizes = try? Sys.names(local).map { try Sys.size(local + "/" + $0) }
       return sizes?.contains { $0 > 0 } == true
     }
-    try fault(volume, "disconnect profile=cloud")
+    try volume.control("disconnect profile=cloud")
     let outcome = program.finish(within: 120)
     XCTAssertEqual(outcome.status, 75, "\(outcome)")
     XCTAssertEqual(try report(outcome).files.map(\.outcome), [.failed])
     XCTAssertEqual(try report(outcome).files.map(\.category), [.disconnected])
     XCTAssertEqual(try Sys.names(local), [], "neither a half file nor an empty one")
-    try fault(volume, "reconnect")
+    try volume.control("reconnect")
     volume.query = ""
     try volume.remount()
     try must(volume, "to-local", volume.mountpoint, local, "--keep")
