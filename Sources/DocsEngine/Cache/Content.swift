@@ -47,6 +47,8 @@ struct LocalBytes {
   /// CLOCK_MONOTONIC ns of the last byte that came, or of the first waiter.
   var lastProgress: UInt64 = 0
   var failures = 0
+  /// How often in a row all had come and did not add up to the version's digest.
+  var unproven = 0
   /// Where the last fetch for a reader ended, and by how much it went beyond what was asked.
   var demandEnd: Int64 = -1
   var sequential: Int64 = 0
