@@ -121,7 +121,9 @@ final class HTTPTransfer {
     }
     guard response.headers.count < 256 else { return false }
     guard let colon = line.firstIndex(of: ":") else { return true }
-    response.headers[line[..<colon].lowercased()] = line[line.index(after: colon)...].trimmingBlanks
+    let value = line[line.index(after: colon)...].trimmingBlanks
+    response.headers[line[..<colon].lowercased(), default: ""] +=
+      response[line[..<colon].lowercased()] == nil ? value : ", \(value)"
     return true
   }
 

@@ -96,7 +96,7 @@ package final class S3Container: Container {
       self.learn(response)
       // A store that ignores conditions.
       guard self.etag(response) == version else { throw ContainerError(.versionChanged, "\(what): it has changed") }
-      at = try self.start(of: response, range, what)
+      at = try response.rangeStart(range, what)
       return true
     } sink: { piece throws(ContainerError) in
       let skipped = Int(clamping: given - at)
@@ -114,14 +114,6 @@ package final class S3Container: Container {
     guard given == range.upperBound else {
       throw ContainerError(.inconsistent, "\(what): \(range.upperBound - given) bytes are missing at its end")
     }
-  }
-
-  private func start(of response: HTTPResponse, _ range: Range<Int64>, _ what: String) throws(ContainerError) -> Int64 {
-    guard response.status == 206 else { return 0 }
-    guard response["content-range"]?.hasPrefix("bytes \(range.lowerBound)-") == true else {
-      throw ContainerError(.inconsistent, "\(what): the store gives another range than was asked for")
-    }
-    return range.lowerBound
   }
 
   // MARK: - Items
