@@ -70,6 +70,10 @@ package struct CloudPlace: Sendable {
   package init(_ kind: CloudServer.Kind) throws {
     server = try CloudServer.shared(kind)
     name = "v-\(ContainerID.random().text.prefix(12))"
+    guard kind == .webdav || kind == .apache else { return }
+    let url = server.container(name).replacingOccurrences(of: "webdav+", with: "")
+    let made = try Subprocess(["curl", "-sf", "-X", "MKCOL", url]).finish(within: 20)
+    guard made.succeeded else { throw ProgramFailure(command: "MKCOL", outcome: made) }
   }
 
   package var url: String { server.container(name) }

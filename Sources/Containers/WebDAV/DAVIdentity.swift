@@ -137,7 +137,7 @@ extension WebDAVContainer {
   private func lock(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError) -> String {
     var request = client.request("LOCK", path, what)
     request.headers = [
-      ("Depth", "0"), ("Timeout", "Second-300"), ("Content-Type", "application/xml; charset=utf-8"),
+      ("Depth", "0"), ("Timeout", "Second-60"), ("Content-Type", "application/xml; charset=utf-8"),
     ]
     request.body = .bytes(
       Array(
@@ -146,7 +146,9 @@ extension WebDAVContainer {
         <locktype><write/></locktype><owner>docsfs</owner></lockinfo>
         """.utf8))
     while true {
-      let response = try client.send(request, call)
+      try call.check(what)
+      // To its end, whoever cancels: a lock whose token nobody has heard would stand until its time is over.
+      let response = try client.send(request, CallContext(timeout: 10))
       if response.status == 423 {
         try call.sleep(Double.random(in: 0.01...0.05), what)
         continue

@@ -35,6 +35,12 @@ final class Materializer: Sendable {
     var demandLength: Int64 = 0
     var isStopped = false
   }
+  /// All bytes of a content have come.
+  private struct LastFetch {
+    var version: Version
+    var generation: Int
+    var size: Int64
+  }
   private struct Job {
     var content: Content
     var range: Range<Int64>
@@ -198,32 +204,26 @@ final class Materializer: Sendable {
       && job.content.local.withLock { $0.size == job.range.upperBound }
   }
 
-  /// When the last bytes of a file have come that was fetched in ranges: what is wrong with them all together.
-  private func disprove(_ content: Content, _ volume: Volume) -> ContainerError? {
-    let (version, generation, size) = content.local.withLock { local in
-      let isAll = local.fetches == 0 && !local.whole && local.extents.contains(0..<local.size)
-      return (isAll ? local.version : nil, local.generation, local.size)
+  /// What is wrong with all bytes of a file together, which was fetched in ranges; nil: nothing.
+  private func disprove(_ content: Content, _ last: LastFetch, _ volume: Volume) -> ContainerError? {
+    guard let checksum = volume.container.checksum(of: last.version) else { return nil }
+    guard let file = try? content.openFile(volume.store, create: false) else {
+      return ContainerError(.system(.EIO), "a content file cannot be read")
     }
-    guard let version, let checksum = volume.container.checksum(of: version) else { return nil }
-    guard let file = try? content.openFile(volume.store, create: false) else { return nil }
-    guard digest(of: file, size, checksum.algorithm) != checksum.bytes else {
+    if digest(of: file, last.size, checksum.algorithm) == checksum.bytes {
       content.local.withLock { $0.unproven = 0 }
       return nil
     }
-    forget(0..<size, content, generation, volume)
+    forget(0..<last.size, content, last.generation, volume)
     volume.countNothing(content)
-    let times = content.local.withLock { local in
+    let isHopeless = content.local.withLock { local in
       local.unproven += 1
-      return local.unproven
+      guard local.unproven >= Self.proofs else { return false }
+      (local.unproven, local.streaming) = (0, false)
+      return true
     }
-    if times >= Self.proofs {
-      content.local.withLock { local in
-        local.unproven = 0
-        local.streaming = false
-      }
-      content.failWaiters(.EIO)
-    }
-    return Self.altered("a file of \(size) bytes")
+    if isHopeless { content.failWaiters(.EIO) }
+    return Self.altered("a file of \(last.size) bytes")
   }
 
   private func digest(of file: ContentFile, _ size: Int64, _ algorithm: Digest.Algorithm) -> [UInt8] {
@@ -267,18 +267,25 @@ final class Materializer: Sendable {
 
   private func finish(_ job: Job, _ failure: ContainerError?, isProven: Bool, _ volume: Volume) {
     let content = job.content
-    content.local.withLock { local in
+    let last = content.local.withLock { local -> LastFetch? in
       local.inFlight.remove(job.range)
       local.fetches -= 1
+      guard local.isComplete, !local.isProving, let version = local.version else { return nil }
+      local.isProving = true
+      return LastFetch(version: version, generation: local.generation, size: local.size)
     }
-    let failure = failure ?? (isProven ? nil : disprove(content, volume))
+    let wrong = isProven ? nil : last.flatMap { disprove(content, $0, volume) }
+    let failure = failure ?? wrong
     let (wants, isWhole, ready) = content.local.withLock { local in
       if failure != nil { local.failures += 1 }
-      // Whole only now: the last fetch may still have found that the version had changed.
-      if local.fetches == 0, !local.whole, local.version != nil, local.extents.contains(0..<local.size) {
-        local.whole = true
-        local.streaming = false
-        return (false, true, local.satisfied())
+      if let last {
+        local.isProving = false
+        // Whole only now: the last fetch may still have found that the version had changed.
+        if wrong == nil, local.isComplete, local.generation == last.generation {
+          local.whole = true
+          local.streaming = false
+          return (false, true, local.satisfied())
+        }
       }
       return (!local.whole && (local.streaming || !local.waiters.isEmpty), false, [])
     }
