@@ -110,7 +110,7 @@ final class HTTPConnection: @unchecked Sendable {
     number(CURLOPT_SSL_VERIFYPEER, 1)
     number(CURLOPT_SSL_VERIFYHOST, 2)
     // Where the tools of these clouds look for a certificate authority of one's own.
-    let files = ["AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"]
+    let files = ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "AWS_CA_BUNDLE"]
     if let file = files.lazy.compactMap({ getenv($0) }).first(where: { $0.pointee != 0 }) {
       cc_set_text(handle, CURLOPT_CAINFO, file)
     }
