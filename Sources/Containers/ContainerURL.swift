@@ -186,9 +186,10 @@ package struct ContainerURL: Sendable, Equatable {
     case .folder(let path):
       if createIfMissing { try makeFolders(path) }
       container = DirectoryContainer(path: path)
-    case .s3(let address, let profile): container = S3Container(address) { AWSSettings(profile: profile) }
+    case .s3(let address, let profile):
+      container = LinkFileContainer(S3Container(address) { AWSSettings(profile: profile) })
     case .webdav(let address):
-      container = WebDAVContainer(address, credentials: DAVCredentials.find(host: address.host))
+      container = LinkFileContainer(WebDAVContainer(address, credentials: DAVCredentials.find(host: address.host)))
     }
     guard latency > 0 || rate != nil else { return container }
     return ThrottledContainer(container, latency: latency, rate: rate)

@@ -68,7 +68,7 @@ final class ContainerURLTests: XCTestCase {
           bucket: "bucket", prefix: [], endpoint: "https://s3.example.org", region: "eu-1", isPathStyle: false),
         profile: "w"))
     XCTAssertEqual(try ContainerURL(plain.text), plain)
-    XCTAssert(try plain.open() is S3Container)
+    XCTAssert(try plain.open() is LinkFileContainer)
   }
 
   func testMistakesInAnS3URLAreNamed() {
@@ -105,7 +105,7 @@ final class ContainerURLTests: XCTestCase {
     XCTAssertEqual(url.canonical, "webdav+https://host:8443/a%20b/c/")
     XCTAssertEqual(try ContainerURL(url.text), url)
     XCTAssertEqual(url.latency, 1)
-    XCTAssert(try ContainerURL("webdav+http://127.0.0.1").open() is WebDAVContainer)
+    XCTAssert(try ContainerURL("webdav+http://127.0.0.1").open() is LinkFileContainer)
     for (text, word) in [
       ("webdav+http:host", "//"), ("webdav+http://", "host"), ("webdav+http:///x", "address"),
       ("webdav+http://h/../x", "address"), ("webdav+http://h/%00", "address"), ("webdav+http://h/x?rat=1", "rate"),

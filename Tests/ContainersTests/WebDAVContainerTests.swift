@@ -33,7 +33,7 @@ final class WebDAVContractTests: XCTestCase {
     _ = try DAVPlace(kind)
     ContainerContract(holdsAnyBytes: false, longestName: longestName) {
       let place = try DAVPlace(kind)
-      return .init(place.open(), other: place.open())
+      return .init(LinkFileContainer(place.open()), other: LinkFileContainer(place.open()))
     }.run()
   }
 }

@@ -20,12 +20,12 @@ final class CloudMountTests: MountedTestCase {
     let place = try CloudPlace(kind)
     let (one, two) = (try mount(place, "one"), try mount(place, "two"))
     try Shell.must(
-      "mkdir -p '\(one.home)/src/a b/c'; cd '\(one.home)/src'; cp -a /usr/share/doc/bash .; echo hi > 'a b/ü.txt'; : > empty; seq 200000 > 'a b/c/numbers'; find . -type l -delete; chmod 640 empty; touch -d '2001-02-03 04:05:06.123456789' empty"
+      "mkdir -p '\(one.home)/src/a b/c'; cd '\(one.home)/src'; cp -a /usr/share/doc/bash .; echo hi > 'a b/ü.txt'; : > empty; seq 200000 > 'a b/c/numbers'; ln -s 'a b/ü.txt' link; ln -s /no/where dangling; chmod 640 empty; touch -d '2001-02-03 04:05:06.123456789' empty"
     )
     let source = one.home + "/src"
     try one.must("cp -a '\(source)/.' $M/")
     try sync(one)
-    let same = "diff -r '\(source)' $M"
+    let same = "diff -r --no-dereference '\(source)' $M"
     XCTAssert(eventually { two.shell(same, within: 60).succeeded }, "\(two.shell(same))")
     let facts = "cd \"$F\" && find . -type f -printf '%p %s %m %T@\\n' | sort"
     XCTAssertEqual(

@@ -8,7 +8,8 @@ import Glibc
 /// from being removed. Times and modes are metadata, see `S3Metadata`.
 ///
 /// Changes carry conditions where the store keeps them, which is tried out before the first; where it does not, what is
-/// there is looked at right before. Symlinks and attributes of users it cannot hold.
+/// there is looked at right before. Attributes of users it cannot hold, symlinks only
+/// as a `LinkFileContainer` over it makes them.
 package final class S3Container: Container {
   package let url: String
   let client: S3Client

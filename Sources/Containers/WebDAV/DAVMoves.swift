@@ -31,7 +31,7 @@ extension WebDAVContainer {
     _ path: ContainerPath, target: [UInt8], attributes: RemoteAttributes, _ call: CallContext
   ) throws(ContainerError) -> RemoteItem {
     throw ContainerError(
-      .notRepresentable, "cannot make the symlink \(path): a WebDAV server holds none; it stays here alone")
+      .notRepresentable, "cannot make the symlink \(path): a WebDAV server holds none")
   }
 
   package func setAttributes(

@@ -4,8 +4,8 @@
 /// on servers that know `X-OC-Mtime` (Nextcloud, ownCloud) the file itself has the time, to the second.
 ///
 /// Files are put with conditions. Where the server does not keep them, or does not say which version came of it, a lock
-/// keeps others away meanwhile; where it has no locks either, what is there is looked at right before. Symlinks and
-/// attributes of users it cannot hold.
+/// keeps others away meanwhile; where it has no locks either, what is there is looked at right before. Attributes of users it cannot
+/// hold, symlinks only as a `LinkFileContainer` over it makes them.
 package final class WebDAVContainer: Container {
   package let url: String
   let client: DAVClient
