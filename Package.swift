@@ -8,6 +8,8 @@ let package = Package(
   products: [
     .executable(name: "docsfs", targets: ["docsfs"]),
     .library(name: "StorageErrors", targets: ["StorageErrors"]),
+    .library(name: "DocumentMigration", targets: ["DocumentMigration"]),
+    .library(name: "Ubiquity", targets: ["Ubiquity"]),
   ],
   targets: [
     .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
@@ -18,7 +20,13 @@ let package = Package(
     .target(name: "CLinux"),
 
     .target(name: "StorageErrors", swiftSettings: strict),
-    .target(name: "Faults", dependencies: ["StorageErrors"], swiftSettings: strict),
+    .target(
+      name: "Ubiquity",
+      dependencies: ["StorageErrors", .target(name: "CLinux", condition: .when(platforms: [.linux]))],
+      swiftSettings: strict),
+    .target(
+      name: "Faults", dependencies: ["StorageErrors"], resources: [.embedInCode("LinkProfiles.tsv")],
+      swiftSettings: strict),
     .target(
       name: "Containers", dependencies: ["Faults", "StorageErrors", "CCrypto", "CCurl", "CExpat", "CLinux"],
       swiftSettings: strict),
@@ -27,30 +35,52 @@ let package = Package(
       swiftSettings: strict),
     .target(
       name: "FuseBridge",
-      dependencies: ["DocsEngine", "Containers", "StorageErrors", "CFuse", "CLinux"],
+      dependencies: ["DocsEngine", "Containers", "Faults", "StorageErrors", "CFuse", "CLinux"],
+      swiftSettings: strict),
+    .target(
+      name: "DocumentMigration",
+      dependencies: [
+        "StorageErrors", .target(name: "CCrypto", condition: .when(platforms: [.linux])),
+        .target(name: "CLinux", condition: .when(platforms: [.linux])),
+      ],
       swiftSettings: strict),
     .executableTarget(
       name: "docsfs",
       dependencies: [
+        "DocumentMigration",
         "FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux",
       ],
       swiftSettings: strict),
 
     .target(
-      name: "TestSupport", dependencies: ["Containers", "DocsEngine", "StorageErrors", "CLinux"],
+      name: "TestSupport",
+      dependencies: ["Containers", "DocsEngine", "DocumentMigration", "StorageErrors", "CLinux"],
       path: "Tests/TestSupport", swiftSettings: strict),
     .testTarget(
-      name: "StorageErrorsTests", dependencies: ["StorageErrors"], swiftSettings: strict),
+      name: "StorageErrorsTests", dependencies: ["StorageErrors", "TestSupport"], swiftSettings: strict),
+    // Swift 5, as its author had it.
+    .executableTarget(
+      name: "ArticleMoves", dependencies: ["Ubiquity"], path: "Tests/ArticleMoves",
+      swiftSettings: [.swiftLanguageMode(.v5)]),
+    .testTarget(
+      name: "FaultsTests", dependencies: ["Faults", "StorageErrors", "TestSupport"], exclude: ["Corpus"],
+      swiftSettings: strict),
     .testTarget(
       name: "ContainersTests", dependencies: ["Containers", "Faults", "TestSupport"], swiftSettings: strict),
     .testTarget(
       name: "DocsEngineTests", dependencies: ["DocsEngine", "Faults", "TestSupport"],
       exclude: ["Samples"], swiftSettings: strict),
     .testTarget(
+      name: "DocumentMigrationTests",
+      dependencies: ["DocumentMigration", "StorageErrors", "TestSupport", "CLinux"], swiftSettings: strict),
+    .testTarget(
       name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"],
       swiftSettings: strict),
     .testTarget(
-      name: "MountedTests", dependencies: ["TestSupport", "StorageErrors", "CLinux", "docsfs"],
+      name: "MountedTests",
+      dependencies: [
+        "TestSupport", "DocumentMigration", "StorageErrors", "Ubiquity", "CLinux", "docsfs", "ArticleMoves",
+      ],
       exclude: ["Programs"], swiftSettings: strict),
   ]
 )

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 int lx_open_beneath(int dirfd, const char *path, int flags, mode_t mode) {
@@ -86,6 +87,11 @@ int lx_lease(int fd) {
 
 int lx_unlease(int fd) { return fcntl(fd, F_SETLEASE, F_UNLCK); }
 
+long lx_file_system_type(const char *path) {
+  struct statfs info;
+  return statfs(path, &info) == 0 ? (long)info.f_type : -1;
+}
+
 int lx_gettid(void) { return (int)syscall(SYS_gettid); }
 int lx_umount(const char *path, int lazy) { return umount2(path, lazy ? MNT_DETACH : 0); }
 void lx_thread_background(void) { setpriority(PRIO_PROCESS, (id_t)lx_gettid(), 10); }
@@ -133,3 +139,49 @@ void lx_socket_timeout(int s, int seconds) {
 }
 ssize_t lx_readlink(const char *path, void *room, size_t size) { return readlink(path, room, size); }
 int lx_unix_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+
+// The older calls are missing on newer machines.
+int lx_call_asks_attributes(long number) {
+  switch (number) {
+#ifdef SYS_stat
+    case SYS_stat:
+    case SYS_lstat:
+    case SYS_access:
+#endif
+    case SYS_fstat:
+    case SYS_newfstatat:
+    case SYS_statx:
+    case SYS_faccessat:
+    case SYS_faccessat2:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+int lx_call_is_by_descriptor(long number, const unsigned long arguments[6]) {
+  switch (number) {
+    case SYS_fstat:
+    case SYS_fstatfs:
+    case SYS_ftruncate:
+    case SYS_fchmod:
+    case SYS_fchown:
+    case SYS_fsetxattr:
+    case SYS_fgetxattr:
+    case SYS_flistxattr:
+    case SYS_fremovexattr:
+    case SYS_lseek:
+    case SYS_read:
+    case SYS_write:
+    case SYS_getdents64:
+      return 1;
+    case SYS_newfstatat:
+      return (arguments[3] & AT_EMPTY_PATH) != 0;
+    case SYS_statx:
+      return (arguments[2] & AT_EMPTY_PATH) != 0;
+    case SYS_utimensat:
+      return arguments[1] == 0;
+    default:
+      return 0;
+  }
+}

@@ -1,4 +1,5 @@
 import CLinux
+import Faults
 import Glibc
 
 /// Where a container is: what `--container` takes.

@@ -10,7 +10,17 @@ package final class FaultingContainer: Container {
   private let base: any Container
   /// `base`, as slow as `conditions` say.
   private let slow: ThrottledContainer
-  private let state = Guarded(CloudConditions())
+  private struct State {
+    var conditions = CloudConditions()
+    /// CLOCK_MONOTONIC ns; nil: until they are changed.
+    var end: UInt64?
+
+    mutating func expire() {
+      guard let end, end <= Clock.now() else { return }
+      self = State()
+    }
+  }
+  private let state = Guarded(State())
 
   package init(_ base: any Container) {
     self.base = base
@@ -19,11 +29,37 @@ package final class FaultingContainer: Container {
 
   /// What holds now, with what it has counted; setting it counts anew. From any thread; calls under way go on.
   package var conditions: CloudConditions {
-    get { state.withLock { $0 } }
-    set {
-      state.withLock { $0 = newValue }
-      slow.set(latency: Double(newValue.latency ?? 0) / 1e9, rate: newValue.rate)
+    get {
+      state.withLock { state in
+        state.expire()
+        return state.conditions
+      }
     }
+    set { set(newValue, end: nil) }
+  }
+
+  /// A `cloud` command. One that sets a time for its end sets it for all conditions.
+  package func apply(_ change: CloudChange) {
+    switch change {
+    case .online: conditions = CloudConditions()
+    case .conditions(let added, let duration):
+      var all = conditions
+      all.add(added)
+      set(all, end: duration.map { Clock.now() &+ $0 } ?? state.withLock { $0.end })
+    }
+  }
+
+  /// What holds, as a command that could be given again; nil: all is well.
+  package var command: ControlCommand? {
+    let now = conditions
+    if now.isClear { return nil }
+    let left = state.withLock { $0.end }.map { max(1, $0 &- Clock.now()) }
+    return .cloud(.conditions(now, duration: left))
+  }
+
+  private func set(_ conditions: CloudConditions, end: UInt64?) {
+    state.withLock { $0 = State(conditions: conditions, end: end) }
+    slow.set(latency: Double(conditions.latency ?? 0) / 1e9, rate: conditions.rate)
   }
 
   package var url: String { base.url }
@@ -37,7 +73,10 @@ package final class FaultingContainer: Container {
     _ body: (any Container, CloudEffect) throws(ContainerError) -> R
   ) throws(ContainerError) -> R {
     try call.check(what())
-    let effect = state.withLock { $0.meet(operation, size: size) }
+    let effect = state.withLock { state in
+      state.expire()
+      return state.conditions.meet(operation, size: size)
+    }
     if let failure = effect.failure { throw error(failure, what()) }
     return try body(effect.isSlow ? slow : base, effect)
   }
@@ -83,7 +122,7 @@ package final class FaultingContainer: Container {
   package func quota(_ call: CallContext) throws(ContainerError) -> Quota? {
     try meet(.quota, "ask for the room of \(url)", call) { base, _ throws(ContainerError) in
       let quota = try base.quota(call)
-      let (total, used) = state.withLock { ($0.quota, $0.used) }
+      let (total, used) = state.withLock { ($0.conditions.quota, $0.conditions.used) }
       return total.map { Quota(total: $0, free: max(0, $0 - used)) } ?? quota
     }
   }
@@ -126,7 +165,7 @@ package final class FaultingContainer: Container {
         let source = FaultySource(base: source, effect: effect, what: "cannot upload \(path)")
         return try base.put(path, from: source, attributes: attributes, if: condition, call)
       } catch {
-        state.withLock { if $0.quota != nil { $0.giveBack(source.size) } }
+        state.withLock { if $0.conditions.quota != nil { $0.conditions.giveBack(source.size) } }
         throw error
       }
     }

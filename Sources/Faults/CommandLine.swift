@@ -35,6 +35,16 @@ package enum ControlLine {
     return words
   }
 
+  /// `bytes` as they stand where that is plain, else quoted.
+  package static func word(_ bytes: some Collection<UInt8>) -> String {
+    let isPlain = bytes.allSatisfy { byte in
+      (0x30...0x39).contains(byte) || (0x41...0x5a).contains(byte) || (0x61...0x7a).contains(byte)
+        || plainSigns.contains(byte)
+    }
+    return isPlain && !bytes.isEmpty ? String(decoding: bytes, as: UTF8.self) : quoted(bytes)
+  }
+  private static let plainSigns = Array("/.,:;*?[]!+-_~@%^{}()|&".utf8)
+
   /// `bytes` as one word that `words` reads back unchanged.
   package static func quoted(_ bytes: some Sequence<UInt8>) -> String {
     var text = "\""
@@ -73,11 +83,25 @@ private struct Scanner {
         word.value = []
         place += 1
       } else {
-        word.value.append(byte)
-        place += 1
+        try unquoted(byte, into: &word.value)
       }
     }
     return word
+  }
+
+  /// Bytes that are no UTF-8 stand in quotes: outside they are more likely a mistake than a name.
+  private mutating func unquoted(_ byte: UInt8, into value: inout [UInt8]) throws(ControlSyntaxError) {
+    let length = byte < 0x80 ? 1 : utf8Length(bytes[place...])
+    guard length > 0 else {
+      throw ControlSyntaxError(column: place + 1, "this byte is no UTF-8; write \\xNN inside double quotes")
+    }
+    try refuseNUL(byte)
+    value += bytes[place..<place + length]
+    place += length
+  }
+
+  private func refuseNUL(_ byte: UInt8, at index: Int? = nil) throws(ControlSyntaxError) {
+    guard byte != 0 else { throw ControlSyntaxError(column: (index ?? place) + 1, "no path or value holds a NUL") }
   }
 
   private mutating func quotedPart(into value: inout [UInt8]) throws(ControlSyntaxError) {
@@ -87,6 +111,7 @@ private struct Scanner {
     while let byte = peek {
       place += 1
       if byte == quote { return }
+      try refuseNUL(byte, at: place - 1)
       if byte == UInt8(ascii: "\\"), quote == UInt8(ascii: "\"") {
         value.append(try escape())
       } else {
@@ -108,6 +133,7 @@ private struct Scanner {
       else {
         throw ControlSyntaxError(column: column, "\\x takes two hexadecimal digits")
       }
+      try refuseNUL(high << 4 | low, at: place - 2)
       place += 2
       return high << 4 | low
     default: return byte
@@ -123,7 +149,15 @@ private func isKey(_ bytes: [UInt8]) -> Bool {
   !bytes.isEmpty && bytes.allSatisfy { (0x61...0x7a).contains($0) || $0 == 0x5f || $0 == 0x2d }
 }
 
-private func hexDigit(_ byte: UInt8) -> UInt8? {
+/// Bytes of the scalar that they begin with, at most 4; 0: no UTF-8.
+func utf8Length(_ bytes: ArraySlice<UInt8>) -> Int {
+  var decoder = UTF8()
+  var iterator = bytes.prefix(4).makeIterator()
+  guard case .scalarValue(let scalar) = decoder.decode(&iterator) else { return 0 }
+  return UTF8.width(scalar)
+}
+
+func hexDigit(_ byte: UInt8) -> UInt8? {
   switch byte {
   case 0x30...0x39: byte - 0x30
   case 0x41...0x46: byte - 0x41 + 10

@@ -5,18 +5,23 @@ import DocsEngine
 /// What all requests of one mount share; libfuse's `userdata`. It owns the session, which therefore lives
 /// until the last request is answered.
 final class Bridge: @unchecked Sendable {
-  // Sendable holds because `session` and `notifier` are set once, before any thread serves requests, and libfuse
-  // locks the session itself.
+  // Sendable holds because the variables are set once, before any thread serves requests, and libfuse locks the
+  // session itself.
   let volume: Volume
   let options: FuseOptions
   let interruptions = InterruptionTable()
   let handshake = Handshake()
+  let amendments = ReplyAmendments()
+  let faults: FaultInjector?
   private(set) var session: OpaquePointer?
   weak var notifier: Notifier?
+  weak var controls: ControlFiles?
+  weak var caches: CacheRefresh?
 
   init(volume: Volume, options: FuseOptions) {
     self.volume = volume
     self.options = options
+    faults = options.faults
   }
 
   deinit {
@@ -31,6 +36,17 @@ final class Bridge: @unchecked Sendable {
       fuse_session_new(args, &operations, MemoryLayout<fuse_lowlevel_ops>.size, userdata)
     }
     return session
+  }
+
+  /// The kernel's end of the session.
+  var device: Int32 { session.map { fuse_session_fd($0) } ?? -1 }
+
+  /// How long the kernel may answer from its caches now: not at all while a fault is armed. Where it cannot be made to
+  /// forget all names at once, it may not remember them for long, or a fault would be late.
+  var lifetimes: CacheLifetimes {
+    guard let faults else { return options.lifetimes }
+    if faults.forbidsCaching { return .none }
+    return handshake.forgetsNames ? options.lifetimes : options.lifetimes.atMost(seconds: 1)
   }
 
   /// The bridge that libfuse hands back with a request or in `init`.

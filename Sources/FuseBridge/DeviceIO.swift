@@ -4,18 +4,28 @@ import Synchronization
 
 /// What libfuse 3.14 does not negotiate by itself, and this server can: lookups in one folder side by side, and
 /// clearing setuid and setgid itself, so that the kernel does not ask for `security.capability` before each write.
-private let amendedFlags = UInt32(FUSE_PARALLEL_DIROPS) | UInt32(FUSE_HANDLE_KILLPRIV_V2)
+private let amendedFlags = UInt32(FUSE_PARALLEL_DIROPS) | UInt32(FUSE_HANDLE_KILLPRIV_V2) | UInt32(FUSE_INIT_EXT)
+/// In `flags2`. FUSE_DIRECT_IO_ALLOW_MMAP (Linux 6.6): files that are opened past the page cache can be mapped all the
+/// same.
+private let amendedFlags2: UInt32 = 1 << (36 - 32)
+/// The protocol's minor version with FUSE_NOTIFY_INC_EPOCH.
+private let minorWithEpochs: UInt32 = 44
 
 /// The answer to INIT on its way to the kernel.
 final class Handshake: Sendable {
   /// What the kernel offers, taken from its INIT.
   private let offered = Atomic<UInt32>(0)
+  private let offered2 = Atomic<UInt32>(0)
+  private let minor = Atomic<UInt32>(0)
   /// What was added to the answer.
   private let added = Atomic<UInt32>(0)
   private let isOver = Atomic<Bool>(false)
 
   /// Whether the kernel leaves it to this server to clear setuid and setgid.
   var clearsSetID: Bool { added.load(ordering: .relaxed) & UInt32(FUSE_HANDLE_KILLPRIV_V2) != 0 }
+
+  /// Whether the kernel can be told to look up all names anew.
+  var forgetsNames: Bool { minor.load(ordering: .relaxed) >= minorWithEpochs }
 
   func finish() { isOver.store(true, ordering: .releasing) }
 
@@ -26,7 +36,11 @@ final class Handshake: Sendable {
     guard let bytes = request.mem, request.size >= head + 16,
       bytes.load(as: fuse_in_header.self).opcode == FUSE_INIT.rawValue
     else { return }
+    minor.store(bytes.load(fromByteOffset: head + 4, as: UInt32.self), ordering: .relaxed)
     offered.store(bytes.load(fromByteOffset: head + 12, as: UInt32.self), ordering: .relaxed)
+    if request.size >= head + 20 {
+      offered2.store(bytes.load(fromByteOffset: head + 16, as: UInt32.self), ordering: .relaxed)
+    }
   }
 
   /// Amends what libfuse is about to send, if that is the answer to INIT.
@@ -37,6 +51,9 @@ final class Handshake: Sendable {
     else { return }
     let flags = amendedFlags & offered.load(ordering: .relaxed)
     body.pointee.flags |= flags
+    if flags & UInt32(FUSE_INIT_EXT) != 0 {
+      body.pointee.flags2 |= amendedFlags2 & offered2.load(ordering: .relaxed)
+    }
     added.store(flags, ordering: .relaxed)
   }
 }
@@ -49,7 +66,9 @@ extension Bridge {
     io.read = { device, room, size, _ in Glibc.read(device, room, size) }
     io.writev = { device, vectors, count, userdata in
       guard let vectors, let userdata else { return -1 }
-      Bridge.of(userdata: userdata).handshake.amend(vectors, count)
+      let bridge = Bridge.of(userdata: userdata)
+      bridge.handshake.amend(vectors, count)
+      if let count = bridge.amended(vectors, count) { return count }
       return Glibc.writev(device, vectors, count)
     }
     io.splice_send = { pipe, _, device, _, size, flags, _ in splice(pipe, nil, device, nil, size, flags) }

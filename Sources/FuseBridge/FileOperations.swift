@@ -35,7 +35,7 @@ private func addOpening(_ operations: inout fuse_lowlevel_ops) {
   }
   operations.release = { raw, _, info in
     serve(raw) { (request) throws(Errno) in
-      request.volume.release(try takeFileHandle(info))
+      request.bridge.closed(try takeFile(info))
       request.done()
     }
   }

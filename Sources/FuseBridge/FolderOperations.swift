@@ -14,7 +14,7 @@ func addFolderOperations(_ operations: inout fuse_lowlevel_ops) {
   operations.readdirplus = { raw, _, size, offset, info in list(raw, size, offset, info, plus: true) }
   operations.releasedir = { raw, _, info in
     serve(raw) { (request) throws(Errno) in
-      request.volume.releaseFolder(try takeFolderHandle(info))
+      request.bridge.closed(try takeFolder(info))
       request.done()
     }
   }

@@ -90,7 +90,7 @@ private func withCString<R>(_ name: [UInt8], _ body: (UnsafePointer<CChar>) -> R
 
 extension Request {
   func listing(_ handle: FolderHandle, after cookie: UInt64, size: Int, plus: Bool) {
-    var listing = FolderListing(size: size, plus: plus, bridge.options.lifetimes)
+    var listing = FolderListing(size: size, plus: plus, bridge.lifetimes)
     let result = volume.readFolder(handle, after: cookie, plus: plus) { listing.add($0) }
     if case .failure(let error) = result { fail(error) } else if buffer(listing.bytes) { return }
     for node in listing.lookedUp { volume.forget(node, count: 1) }

@@ -8,13 +8,20 @@ import StorageErrors
 package final class FuseMount: Sendable {
   private let bridge: Bridge
   private let notifier: Notifier
+  private let controls: ControlFiles?
+  private let caches: CacheRefresh?
   let mounted: MountedFileSystem
 
   private init(_ bridge: Bridge, _ mounted: MountedFileSystem) {
     self.bridge = bridge
     self.mounted = mounted
     notifier = Notifier(bridge)
+    controls = bridge.options.control.map { ControlFiles(bridge, $0) }
+    caches = bridge.faults.map { _ in CacheRefresh(bridge) }
     bridge.notifier = notifier
+    bridge.controls = controls
+    bridge.caches = caches
+    bridge.faults?.caches.withLock { $0 = caches }
   }
 
   /// Where it is mounted, without symlinks.
@@ -75,6 +82,9 @@ package final class FuseMount: Sendable {
     guard let session = bridge.session else { return }
     let (bridge, notifier) = (bridge, notifier)
     let telling = Thread(name: "docsfs-notify") { notifier.run() }
+    let (faults, caches) = (bridge.faults, caches)
+    let timing = faults.flatMap { faults in Thread(name: "docsfs-faults") { faults.run() } }
+    let forgetting = caches.flatMap { caches in Thread(name: "docsfs-caches") { caches.run() } }
     let serving = (1..<max(2, workers)).compactMap { number in
       Thread(name: "docsfs-fuse-\(number)") {
         if let session = bridge.session { serveRequests(bridge, session) }
@@ -84,7 +94,9 @@ package final class FuseMount: Sendable {
     for thread in serving { thread.join() }
     fuse_session_exit(session)
     notifier.close()
-    telling?.join()
+    caches?.close()
+    faults?.held.stop()
+    for thread in [telling, timing, forgetting] { thread?.join() }
   }
 }
 
@@ -97,8 +109,13 @@ private func serveRequests(_ bridge: Bridge, _ session: OpaquePointer, atMost: I
     let result = fuse_session_receive_buf(session, &buffer)
     if result == -EINTR || result == -EAGAIN { continue }
     guard result > 0 else { return }
-    if atMost == 1 { bridge.handshake.note(buffer) } else { bridge.clearSetID(before: buffer) }
-    fuse_session_process_buf(session, &buffer)
+    if atMost == 1 {
+      bridge.handshake.note(buffer)
+      fuse_session_process_buf(session, &buffer)
+    } else if bridge.admit(&buffer) {
+      bridge.clearSetID(before: buffer)
+      fuse_session_process_buf(session, &buffer)
+    }
     served += 1
   }
 }

@@ -17,6 +17,11 @@ package struct CacheLifetimes: Sendable {
   /// A day: whatever changes otherwise than through the mount, the engine invalidates.
   package static let long = CacheLifetimes(entry: 86_400, attributes: 86_400, negative: 86_400)
   package static let none = CacheLifetimes(entry: 0, attributes: 0, negative: 0)
+
+  func atMost(seconds: Double) -> CacheLifetimes {
+    CacheLifetimes(
+      entry: min(entry, seconds), attributes: min(attributes, seconds), negative: min(negative, seconds))
+  }
 }
 
 package struct FuseOptions: Sendable {
@@ -27,6 +32,10 @@ package struct FuseOptions: Sendable {
   /// What `mount` and `df` show as the device: the state directory.
   package var fsname: String
   package var lifetimes = CacheLifetimes.long
+  /// What can make the mount fail.
+  package var faults: FaultInjector?
+  /// What `.docsfs` in the root is connected to; nil: there is none.
+  package var control: (any ControlChannel)?
   /// One line for the daemon's log.
   package var log: @Sendable (String) -> Void
 

@@ -2,40 +2,72 @@ import CFuse
 import DocsEngine
 import StorageErrors
 
-// The kernel keeps a handle's address between OPEN and RELEASE. It counts as one reference.
+/// What the kernel holds between OPEN and RELEASE, by its address; that counts as one reference.
+final class Opened<Handle: Sendable>: Sendable {
+  let handle: Handle
+  /// When it was opened.
+  let moment: LinkMoment
+  /// Past the page cache: each read(2) arrives here as it is.
+  let isDirect: Bool
 
-func address<Handle: AnyObject>(retaining handle: Handle) -> UInt64 {
-  UInt64(UInt(bitPattern: Unmanaged.passRetained(handle).toOpaque()))
-}
-
-private func unmanaged<Handle: AnyObject>(
-  _ info: UnsafeMutablePointer<fuse_file_info>?, _: Handle.Type
-) throws(Errno) -> Unmanaged<Handle> {
-  guard let info, let pointer = UnsafeMutableRawPointer(bitPattern: UInt(info.pointee.fh)) else {
-    throw .EBADF
+  init(_ handle: Handle, _ moment: LinkMoment, isDirect: Bool = false) {
+    self.handle = handle
+    self.moment = moment
+    self.isDirect = isDirect
   }
-  return Unmanaged<Handle>.fromOpaque(pointer)
+
+  /// For the kernel; given back by RELEASE, or by `giveBack` when the kernel refused the answer.
+  func retainedAddress() -> UInt64 { UInt64(UInt(bitPattern: Unmanaged.passRetained(self).toOpaque())) }
+
+  func giveBack() { Unmanaged.passUnretained(self).release() }
+
+  /// What `address` stands for; nil: nothing.
+  static func at(_ address: UInt64) -> Opened? {
+    UnsafeMutableRawPointer(bitPattern: UInt(address)).map {
+      Unmanaged<Opened>.fromOpaque($0).takeUnretainedValue()
+    }
+  }
 }
+
+typealias OpenFile = Opened<FileHandle>
+typealias OpenFolder = Opened<FolderHandle>
 
 func fileHandle(_ info: UnsafeMutablePointer<fuse_file_info>?) throws(Errno) -> FileHandle {
-  try unmanaged(info, FileHandle.self).takeUnretainedValue()
+  guard let info, let open = OpenFile.at(info.pointee.fh) else { throw .EBADF }
+  return open.handle
 }
 
 func folderHandle(_ info: UnsafeMutablePointer<fuse_file_info>?) throws(Errno) -> FolderHandle {
-  try unmanaged(info, FolderHandle.self).takeUnretainedValue()
+  guard let info, let open = OpenFolder.at(info.pointee.fh) else { throw .EBADF }
+  return open.handle
 }
 
 /// The same at RELEASE: gives back the kernel's reference.
-func takeFileHandle(_ info: UnsafeMutablePointer<fuse_file_info>?) throws(Errno) -> FileHandle {
-  try unmanaged(info, FileHandle.self).takeRetainedValue()
+func takeFile(_ info: UnsafeMutablePointer<fuse_file_info>?) throws(Errno) -> OpenFile {
+  guard let info, let open = OpenFile.at(info.pointee.fh) else { throw .EBADF }
+  defer { open.giveBack() }
+  return open
 }
 
-func takeFolderHandle(_ info: UnsafeMutablePointer<fuse_file_info>?) throws(Errno) -> FolderHandle {
-  try unmanaged(info, FolderHandle.self).takeRetainedValue()
+func takeFolder(_ info: UnsafeMutablePointer<fuse_file_info>?) throws(Errno) -> OpenFolder {
+  guard let info, let open = OpenFolder.at(info.pointee.fh) else { throw .EBADF }
+  defer { open.giveBack() }
+  return open
 }
 
-/// Handles go from an answer to RELEASE by address; when the kernel refused the answer there will be none.
-func giveBack<Handle: AnyObject>(_: Handle, at address: UInt64) {
-  guard let pointer = UnsafeMutableRawPointer(bitPattern: UInt(address)) else { return }
-  Unmanaged<Handle>.fromOpaque(pointer).release()
+extension Bridge {
+  private static let beginning = LinkMoment(epoch: 0, disconnects: 0)
+
+  func open(_ handle: FileHandle) -> OpenFile {
+    OpenFile(handle, faults?.opened() ?? Self.beginning, isDirect: faults?.wantsDirectReads ?? false)
+  }
+
+  func open(_ handle: FolderHandle) -> OpenFolder { OpenFolder(handle, faults?.moment ?? Self.beginning) }
+
+  func closed(_ open: OpenFile) {
+    volume.release(open.handle)
+    faults?.closed(open.moment)
+  }
+
+  func closed(_ open: OpenFolder) { volume.releaseFolder(open.handle) }
 }

@@ -15,7 +15,7 @@ extension Request {
     case .success(.end): buffer(UnsafeRawBufferPointer(start: nil, count: 0))
     case .success(.file(let file, let offset, let count)):
       withExtendedLifetime(file) {
-        if count <= largestCopiedRead {
+        if count <= largestCopiedRead || !bridge.amendments.isEmpty {
           copyRead(file.fd, offset, count)
         } else {
           spliceRead(file.fd, offset, count)

@@ -14,7 +14,7 @@ extension Request {
   /// A lookup that the kernel did not take is given back.
   func entry(_ result: Result<Entry, Errno>) {
     settle(result) { entry in
-      var param = fuse_entry_param(entry, bridge.options.lifetimes)
+      var param = fuse_entry_param(entry, bridge.lifetimes)
       if !answer({ fuse_reply_entry($0, &param) }) { volume.forget(entry.node, count: 1) }
     }
   }
@@ -22,7 +22,7 @@ extension Request {
   func lookedUp(_ result: Result<Entry?, Errno>) {
     settle(result) { found in
       if let found { return entry(.success(found)) }
-      var param = fuse_entry_param.negative(bridge.options.lifetimes)
+      var param = fuse_entry_param.negative(bridge.lifetimes)
       answer { fuse_reply_entry($0, &param) }
     }
   }
@@ -30,39 +30,44 @@ extension Request {
   func attributes(_ result: Result<Attributes, Errno>) {
     settle(result) { attributes in
       var status = stat(attributes)
-      answer { fuse_reply_attr($0, &status, bridge.options.lifetimes.attributes) }
+      answer { fuse_reply_attr($0, &status, bridge.lifetimes.attributes) }
     }
   }
 
   func opened(_ result: Result<FileHandle, Errno>) {
     settle(result) { handle in
-      var info = fileInfo(handle)
+      let open = bridge.open(handle)
+      var info = fileInfo(open)
       if answer({ fuse_reply_open($0, &info) }) { return }
-      giveBack(handle, at: info.fh)
-      volume.release(handle)
+      open.giveBack()
+      bridge.closed(open)
     }
   }
 
   func created(_ result: Result<(Entry, FileHandle), Errno>) {
     settle(result) { (entry, handle) in
-      var info = fileInfo(handle)
-      var param = fuse_entry_param(entry, bridge.options.lifetimes)
+      let open = bridge.open(handle)
+      var info = fileInfo(open)
+      var param = fuse_entry_param(entry, bridge.lifetimes)
       if answer({ fuse_reply_create($0, &param, &info) }) { return }
-      giveBack(handle, at: info.fh)
-      volume.release(handle)
+      open.giveBack()
+      bridge.closed(open)
       volume.forget(entry.node, count: 1)
     }
   }
 
   func openedFolder(_ result: Result<FolderHandle, Errno>) {
     settle(result) { handle in
+      let open = bridge.open(handle)
       var info = fuse_file_info()
-      info.fh = address(retaining: handle)
-      info.keep_cache = 1
-      info.cache_readdir = 1
+      info.fh = open.retainedAddress()
+      if bridge.faults?.forbidsCaching != true {
+        info.keep_cache = 1
+        info.cache_readdir = 1
+      }
       if answer({ fuse_reply_open($0, &info) }) { return }
-      giveBack(handle, at: info.fh)
-      volume.releaseFolder(handle)
+      open.giveBack()
+      bridge.closed(open)
     }
   }
 
@@ -113,9 +118,10 @@ extension Request {
 }
 
 /// What the kernel caches of a file stays valid from open to open: other content comes as another node.
-private func fileInfo(_ handle: FileHandle) -> fuse_file_info {
+private func fileInfo(_ open: OpenFile) -> fuse_file_info {
   var info = fuse_file_info()
-  info.fh = address(retaining: handle)
+  info.fh = open.retainedAddress()
   info.keep_cache = 1
+  if open.isDirect { info.direct_io = 1 }
   return info
 }

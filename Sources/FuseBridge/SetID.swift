@@ -19,50 +19,41 @@ extension Attributes {
 }
 
 extension Bridge {
-  /// Clears the bits that `request` must not leave. The volume applies it before the request itself.
-  func clearSetID(before request: fuse_buf) {
-    guard handshake.clearsSetID, let bytes = request.mem,
-      request.size >= MemoryLayout<fuse_in_header>.size
-    else { return }
-    let header = bytes.load(as: fuse_in_header.self)
-    guard let node = nodeToClear(header, UnsafeRawBufferPointer(start: bytes, count: request.size)),
+  /// Clears the bits that a request must not leave. The volume applies it before the request itself.
+  func clearSetID(before buffer: fuse_buf) {
+    guard handshake.clearsSetID, let request = KernelRequest(buffer), let node = nodeToClear(request),
       case .success(let attributes) = volume.attributes(node, nil),
       let mode = attributes.modeWithoutSetID
     else { return }
     var change = AttributeChange()
     change.mode = mode
-    let caller = Caller(uid: header.uid, gid: header.gid, pid: Int32(bitPattern: header.pid))
+    let header = request.header
+    let caller = Caller(uid: header.uid, gid: header.gid, pid: request.thread)
     volume.setAttributes(node, nil, change, caller, { Interruption() }) { [self] result in
       if case .failure(let error) = result { options.log("clearing setuid of a file failed: \(error)") }
       notifier?.invalidateAttributes(node)
     }
   }
 
-  private func nodeToClear(_ header: fuse_in_header, _ request: UnsafeRawBufferPointer) -> NodeID? {
-    switch header.opcode {
+  private func nodeToClear(_ request: KernelRequest) -> NodeID? {
+    switch request.opcode {
     case FUSE_WRITE.rawValue:
-      guard let write: fuse_write_in = argument(of: request),
+      guard let write: fuse_write_in = request.argument(),
         write.write_flags & UInt32(FUSE_WRITE_KILL_SUIDGID) != 0
       else { return nil }
-      return NodeID(header.nodeid)
+      return request.node
     case FUSE_OPEN.rawValue:
-      guard let open: fuse_open_in = argument(of: request),
+      guard let open: fuse_open_in = request.argument(),
         open.open_flags & UInt32(FUSE_OPEN_KILL_SUIDGID) != 0
       else { return nil }
-      return NodeID(header.nodeid)
-    case FUSE_FALLOCATE.rawValue: return NodeID(header.nodeid)
+      return request.node
+    case FUSE_FALLOCATE.rawValue: return request.node
     case FUSE_COPY_FILE_RANGE.rawValue:
-      guard let copy: fuse_copy_file_range_in = argument(of: request) else { return nil }
+      guard let copy: fuse_copy_file_range_in = request.argument() else { return nil }
       return NodeID(copy.nodeid_out)
     default: return nil
     }
   }
-}
-
-private func argument<T: BitwiseCopyable>(of request: UnsafeRawBufferPointer) -> T? {
-  let head = MemoryLayout<fuse_in_header>.size
-  guard request.count >= head + MemoryLayout<T>.size else { return nil }
-  return request.loadUnaligned(fromByteOffset: head, as: T.self)
 }
 
 extension Request {

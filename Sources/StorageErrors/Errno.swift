@@ -1,24 +1,4 @@
-import Glibc
-
-private let errnoNumbers: [String: Int32] = [
-  "EPERM": EPERM, "ENOENT": ENOENT, "ESRCH": ESRCH, "EINTR": EINTR, "EIO": EIO, "ENXIO": ENXIO,
-  "E2BIG": E2BIG, "ENOEXEC": ENOEXEC, "EBADF": EBADF, "ECHILD": ECHILD, "EAGAIN": EAGAIN,
-  "ENOMEM": ENOMEM, "EACCES": EACCES, "EFAULT": EFAULT, "ENOTBLK": ENOTBLK, "EBUSY": EBUSY,
-  "EEXIST": EEXIST, "EXDEV": EXDEV, "ENODEV": ENODEV, "ENOTDIR": ENOTDIR, "EISDIR": EISDIR,
-  "EINVAL": EINVAL, "ENFILE": ENFILE, "EMFILE": EMFILE, "ENOTTY": ENOTTY, "ETXTBSY": ETXTBSY,
-  "EFBIG": EFBIG, "ENOSPC": ENOSPC, "ESPIPE": ESPIPE, "EROFS": EROFS, "EMLINK": EMLINK,
-  "EPIPE": EPIPE, "EDOM": EDOM, "ERANGE": ERANGE, "EDEADLK": EDEADLK,
-  "ENAMETOOLONG": ENAMETOOLONG, "ENOLCK": ENOLCK, "ENOSYS": ENOSYS, "ENOTEMPTY": ENOTEMPTY,
-  "ELOOP": ELOOP, "ENODATA": ENODATA, "ETIME": ETIME, "EPROTO": EPROTO, "EBADMSG": EBADMSG,
-  "EOVERFLOW": EOVERFLOW, "EILSEQ": EILSEQ, "EOPNOTSUPP": EOPNOTSUPP, "ENOTCONN": ENOTCONN,
-  "ESHUTDOWN": ESHUTDOWN, "ETIMEDOUT": ETIMEDOUT, "ECONNREFUSED": ECONNREFUSED,
-  "ECONNRESET": ECONNRESET, "ECONNABORTED": ECONNABORTED, "EHOSTDOWN": EHOSTDOWN,
-  "EHOSTUNREACH": EHOSTUNREACH, "ENETDOWN": ENETDOWN, "ENETUNREACH": ENETUNREACH,
-  "EALREADY": EALREADY, "EINPROGRESS": EINPROGRESS, "ESTALE": ESTALE, "EUCLEAN": EUCLEAN,
-  "EREMOTEIO": EREMOTEIO, "EDQUOT": EDQUOT, "ENOMEDIUM": ENOMEDIUM, "EMEDIUMTYPE": EMEDIUMTYPE,
-  "ECANCELED": ECANCELED, "EKEYEXPIRED": EKEYEXPIRED, "EKEYREJECTED": EKEYREJECTED,
-]
-private let errnoNames = Dictionary(errnoNumbers.map { ($1, $0) }, uniquingKeysWith: min)
+import Foundation
 
 /// An errno of the system it runs on, as a value that can be thrown.
 ///
@@ -36,8 +16,11 @@ public struct Errno: Error, Hashable, RawRepresentable, Sendable {
 }
 
 extension Errno {
+  /// nil for a number without a symbol.
+  public var symbol: ErrnoSymbol? { ErrnoSymbol(rawValue, on: .current) }
+
   /// The symbol, such as `ENOSPC`, or `errno 4711` for a number without one.
-  public var name: String { errnoNames[rawValue] ?? "errno \(rawValue)" }
+  public var name: String { symbol?.rawValue ?? "errno \(rawValue)" }
 
   /// The system's sentence for it, as strerror(3) gives it.
   public var message: String {
@@ -48,12 +31,22 @@ extension Errno {
     return String(decoding: room.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  /// The errno of a symbol such as `ENOSPC`; nil if this system has none of that name.
-  public init?(name: String) {
-    guard let value = errnoNumbers[name] else { return nil }
-    self.init(rawValue: value)
+  /// nil if this system has none of that symbol.
+  public init?(_ symbol: ErrnoSymbol) {
+    guard let number = symbol.number(on: .current) else { return nil }
+    self.init(rawValue: number)
   }
 
+  /// The errno of a symbol such as `ENOSPC`; nil if this system has none of that name.
+  public init?(name: String) {
+    guard let symbol = ErrnoSymbol(name: name) else { return nil }
+    self.init(symbol)
+  }
+
+  /// The symbols that this system has a number for.
+  package static var names: [String] {
+    ErrnoSymbol.allCases.filter { $0.number(on: .current) != nil }.map(\.rawValue)
+  }
 }
 
 extension Errno: CustomStringConvertible {
@@ -61,23 +54,33 @@ extension Errno: CustomStringConvertible {
   public var description: String { "\(message) (\(name))" }
 }
 
-// The errnos that docsfs itself answers with, so that a call site reads as the manual page does.
+/// Whoever looks at it as an `NSError` sees Foundation's POSIX error of the same number.
+extension Errno: CustomNSError {
+  /// `NSPOSIXErrorDomain`.
+  public static var errorDomain: String { NSPOSIXErrorDomain }
+  /// The number.
+  public var errorCode: Int { Int(rawValue) }
+  /// The system's sentence.
+  public var errorUserInfo: [String: Any] { [NSLocalizedDescriptionKey: message] }
+}
+
+// The errnos that docsfs itself answers with, so that a call site reads as the manual page does. Every system has them.
 extension Errno {
   // swift-format-ignore: AllPublicDeclarationsHaveDocumentation
-  public static let EPERM = Errno(rawValue: Glibc.EPERM), ENOENT = Errno(rawValue: Glibc.ENOENT),
-    EINTR = Errno(rawValue: Glibc.EINTR), EIO = Errno(rawValue: Glibc.EIO), ENXIO = Errno(rawValue: Glibc.ENXIO),
-    EBADF = Errno(rawValue: Glibc.EBADF), EAGAIN = Errno(rawValue: Glibc.EAGAIN),
-    EACCES = Errno(rawValue: Glibc.EACCES), EBUSY = Errno(rawValue: Glibc.EBUSY),
-    EEXIST = Errno(rawValue: Glibc.EEXIST), EXDEV = Errno(rawValue: Glibc.EXDEV),
-    ENODEV = Errno(rawValue: Glibc.ENODEV), ENOTDIR = Errno(rawValue: Glibc.ENOTDIR),
-    EISDIR = Errno(rawValue: Glibc.EISDIR), EINVAL = Errno(rawValue: Glibc.EINVAL),
-    EFBIG = Errno(rawValue: Glibc.EFBIG), ENOSPC = Errno(rawValue: Glibc.ENOSPC),
-    EROFS = Errno(rawValue: Glibc.EROFS), ERANGE = Errno(rawValue: Glibc.ERANGE),
-    EDEADLK = Errno(rawValue: Glibc.EDEADLK), ENAMETOOLONG = Errno(rawValue: Glibc.ENAMETOOLONG),
-    ENOTEMPTY = Errno(rawValue: Glibc.ENOTEMPTY), ENODATA = Errno(rawValue: Glibc.ENODATA),
-    EOPNOTSUPP = Errno(rawValue: Glibc.EOPNOTSUPP), ETIMEDOUT = Errno(rawValue: Glibc.ETIMEDOUT),
-    ESTALE = Errno(rawValue: Glibc.ESTALE), ELOOP = Errno(rawValue: Glibc.ELOOP),
-    ENOMEM = Errno(rawValue: Glibc.ENOMEM), E2BIG = Errno(rawValue: Glibc.E2BIG),
-    ECANCELED = Errno(rawValue: Glibc.ECANCELED), EDQUOT = Errno(rawValue: Glibc.EDQUOT),
-    ENOTCONN = Errno(rawValue: Glibc.ENOTCONN)
+  public static let EPERM = known(.EPERM), ENOENT = known(.ENOENT), EINTR = known(.EINTR), EIO = known(.EIO),
+    ENXIO = known(.ENXIO), EBADF = known(.EBADF), EAGAIN = known(.EAGAIN), EACCES = known(.EACCES),
+    EBUSY = known(.EBUSY), EEXIST = known(.EEXIST), EXDEV = known(.EXDEV), ENODEV = known(.ENODEV),
+    ENOTDIR = known(.ENOTDIR), EISDIR = known(.EISDIR), EINVAL = known(.EINVAL), EFBIG = known(.EFBIG),
+    ENOSPC = known(.ENOSPC), EROFS = known(.EROFS), ERANGE = known(.ERANGE), EDEADLK = known(.EDEADLK),
+    ENAMETOOLONG = known(.ENAMETOOLONG), ENOTEMPTY = known(.ENOTEMPTY), ENODATA = known(.ENODATA),
+    EOPNOTSUPP = known(.EOPNOTSUPP), ETIMEDOUT = known(.ETIMEDOUT), ESTALE = known(.ESTALE), ELOOP = known(.ELOOP),
+    ENOMEM = known(.ENOMEM), E2BIG = known(.E2BIG), ECANCELED = known(.ECANCELED), EDQUOT = known(.EDQUOT),
+    ENOTCONN = known(.ENOTCONN)
+
+  private static func known(_ symbol: ErrnoSymbol) -> Errno { Errno(symbol) ?? Errno(rawValue: 0) }
+}
+
+extension String {
+  /// strerror's sentences begin with a capital letter; ours go on after a colon.
+  package var lowercasedFirst: String { prefix(1).lowercased() + dropFirst() }
 }

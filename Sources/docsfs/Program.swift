@@ -8,7 +8,8 @@ let docsfsVersion = "0.1.0"
 enum Program {
   static let commands: [CommandSpec] = [
     MountCommand.spec, UnmountCommand.spec, StatusCommand.spec, ItemCommands.materialize, ItemCommands.evict,
-    ItemCommands.pin, ItemCommands.unpin, SyncCommand.spec, RunCommand.spec, DoctorCommand.spec,
+    ItemCommands.pin, ItemCommands.unpin, SyncCommand.spec, RunCommand.spec, MigrateCommand.spec, FaultCommand.spec,
+    LinkCommands.disconnect, LinkCommands.reconnect, SweepCommand.spec, ClassifyCommand.spec, DoctorCommand.spec,
   ]
 
   /// As bytes: a path need not be text. The program's own name is left out.

@@ -44,13 +44,15 @@ final class ControlLineTests: XCTestCase {
 
   func testRequestsReadBackWhatTheyWrite() throws {
     let path = Array("a b=\"c\"".utf8) + [0xff]
-    let requests: [ControlRequest] = [
-      .status(path: nil), .status(path: path), .evict(path, recursive: true),
-      .materialize(path, recursive: false),
-      .pin(path, true), .pin(path, false), .refresh(path), .pause, .resume, .waitUntilIdle(timeout: nil),
-      .waitUntilIdle(timeout: 2.5), .acceptDeletes, .unmount(force: false), .unmount(force: true),
-      .status(path: []),
+    let commands: [ControlCommand] = [
+      .evict(path, recursive: true), .materialize(path, recursive: false), .pin(path, true), .pin(path, false),
+      .refresh(path), .pause, .resume, .wait(.idle, timeout: nil), .wait(.idle, timeout: 2_500_000_000),
     ]
+    let requests: [ControlRequest] =
+      commands.map { ControlRequest($0) } + [
+        .status(path: nil), .status(path: path), .acceptDeletes, .unmount(force: false), .unmount(force: true),
+        .status(path: []), .rules, .log(from: 0), .log(from: 1 << 40),
+      ]
     for request in requests { XCTAssertEqual(try ControlRequest(Array(request.line.utf8)), request) }
   }
 
@@ -61,14 +63,27 @@ final class ControlLineTests: XCTestCase {
         return "no error"
       } catch { return error.description }
     }
-    XCTAssertEqual(message("evcit a"), "column 1: unknown command evcit; did you mean evict?")
-    XCTAssertEqual(message("evict"), "column 6: a path is missing; quote one that holds =")
-    XCTAssertEqual(message("evict a b"), "column 9: b is not wanted here")
-    XCTAssertEqual(message("evict a recursive=2"), "column 9: recursive= is 0 or 1, not 2")
-    XCTAssertEqual(message("wait"), "column 5: idle is missing here")
-    XCTAssertEqual(
-      message("wait idle timeout=soon"), "column 11: timeout=soon is no time; write 30s, 500ms, 2m")
-    XCTAssertEqual(message("pause now=1"), "column 7: now= is not wanted here")
+    XCTAssertEqual(message("evcit a"), "1:1: unknown command evcit; did you mean evict?")
+    XCTAssertEqual(message("evict"), "1:6: a path is missing; quote one that holds =")
+    XCTAssertEqual(message("unmount force=2"), "1:9: force= is not wanted behind unmount")
+    XCTAssertEqual(message("status a b"), "1:10: b is not wanted behind status")
+    XCTAssertEqual(message("log from=x"), "1:5: from= is not wanted behind log")
+    XCTAssertEqual(message("rules a"), "1:7: a is not wanted behind rules")
     XCTAssertNil(try ControlRequest(Array("# a comment".utf8)))
+  }
+
+  /// Words of a shell are words of the grammar, whatever they hold; a single one is a line.
+  func testTheShellsWordsAreOneCommand() throws {
+    func line(_ words: String...) -> String {
+      String(decoding: FaultCommand.line(words.map { Array($0.utf8) }[...]), as: UTF8.self)
+    }
+    XCTAssertEqual(line("add", "op=read", "path=a b#\"", "errno=EIO"), #"add op=read path="a b#\"" errno=EIO"#)
+    XCTAssertEqual(line("evict", "a b"), #"evict "a b""#)
+    XCTAssertEqual(line("add op=read errno=EIO"), "add op=read errno=EIO")
+    XCTAssertEqual(line(#"{"clear":true}"#), #"{"clear":true}"#)
+    XCTAssertEqual(line("set", "r1", "errno="), "set r1 errno=")
+    XCTAssertEqual(line("mark", "a", "#b"), ##"mark a "#b""##)
+    let statement = try XCTUnwrap(ControlStatement(line("pin", "/x=y").utf8))
+    XCTAssertEqual(statement.command, .pin(Array("/x=y".utf8), true))
   }
 }

@@ -46,7 +46,7 @@ final class OutputTests: XCTestCase {
 
   func testReplacing() {
     XCTAssertEqual(
-      RunCommand.replacing(Array("{mount}".utf8), in: Array("a={mount}/{mount".utf8), with: Array("/m".utf8)),
+      replacing(Array("{mount}".utf8), in: Array("a={mount}/{mount".utf8), with: Array("/m".utf8)),
       Array("a=/m/{mount".utf8))
   }
 }

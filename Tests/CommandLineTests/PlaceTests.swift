@@ -114,7 +114,7 @@ final class PlaceTests: XCTestCase {
   func testAFolderOfSomebodysIsNoStateDirectory() throws {
     let folder = try TemporaryFolder()
     defer { try? folder.remove() }
-    _ = try folder.make("photos")
+    _ = try folder.path.makingFolder("photos")
     XCTAssertThrowsError(try StateDirectory(path: folder.path).check())
   }
 }

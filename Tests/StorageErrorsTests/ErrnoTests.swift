@@ -54,3 +54,55 @@ final class ErrnoTests: XCTestCase {
     XCTAssertEqual(Set(answered).count, answered.count)
   }
 }
+
+final class ErrnoSymbolTests: XCTestCase {
+  /// The compiler's own headers are what the table has to agree with.
+  func testTheTableIsThatOfThisSystemsHeaders() throws {
+    let folder = "/usr/include/asm-generic/"
+    let files = ["errno-base.h", "errno.h"]
+    try XCTSkipUnless(files.allSatisfy { FileManager.default.fileExists(atPath: folder + $0) }, "no Linux headers")
+    var found = 0
+    for file in files {
+      for line in try String(contentsOfFile: folder + file, encoding: .utf8).split(separator: "\n") {
+        let words = line.split(whereSeparator: \.isWhitespace)
+        guard words.count > 2, words[0] == "#define", words[1].hasPrefix("E") else { continue }
+        let symbol = try XCTUnwrap(ErrnoSymbol(name: String(words[1])), String(line))
+        if let number = Int32(words[2]) {
+          XCTAssertEqual(symbol.number(on: .linux), number, String(line))
+          XCTAssertEqual(ErrnoSymbol(number, on: .linux), symbol)
+        } else {
+          XCTAssertEqual(symbol, ErrnoSymbol(name: String(words[2])), "a second name: \(line)")
+        }
+        found += 1
+      }
+    }
+    XCTAssertEqual(found, ErrnoSymbol.allCases.filter { $0.number(on: .linux) != nil }.count - 1 + 2, "all but ENOTSUP")
+  }
+
+  /// What POSIX and both systems' Foundation agree on, as Foundation of this system has it.
+  func testTheTableIsThatOfFoundation() {
+    for number in Int32(1)...133 where number != 41 && number != 58 {
+      guard POSIXErrorCode(rawValue: number) != nil else { continue }
+      XCTAssertNotNil(ErrnoSymbol(number, on: .current), "\(number)")
+    }
+    let some: [(ErrnoSymbol, POSIXErrorCode)] = [
+      (.EPERM, .EPERM), (.EDEADLK, .EDEADLK), (.EAGAIN, .EAGAIN), (.ESTALE, .ESTALE), (.ETIMEDOUT, .ETIMEDOUT),
+      (.EDQUOT, .EDQUOT), (.ENOTEMPTY, .ENOTEMPTY), (.ENAMETOOLONG, .ENAMETOOLONG), (.ELOOP, .ELOOP),
+      (.EOPNOTSUPP, .EOPNOTSUPP), (.ENOTCONN, .ENOTCONN), (.EHOSTDOWN, .EHOSTDOWN), (.ECANCELED, .ECANCELED),
+    ]
+    for (symbol, code) in some { XCTAssertEqual(symbol.number(on: .current), code.rawValue) }
+  }
+
+  func testNoNumberStandsTwice() {
+    for platform in Platform.allCases {
+      let symbols = ErrnoSymbol.allCases.filter { $0.number(on: platform) != nil && $0 != .ENOTSUP }
+      XCTAssertEqual(Set(symbols.map { $0.number(on: platform) }).count, symbols.count)
+      for symbol in symbols {
+        XCTAssertEqual(symbol.number(on: platform).flatMap { ErrnoSymbol($0, on: platform) }, symbol)
+      }
+    }
+    XCTAssertEqual(ErrnoSymbol(45, on: .darwin), .ENOTSUP)
+    XCTAssertEqual(ErrnoSymbol.ENOTSUP.number(on: .linux), 95)
+    XCTAssertEqual(Errno(name: "EWOULDBLOCK"), .EAGAIN)
+  }
+}

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <mntent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -71,6 +72,12 @@ int lx_lock_byte(int fd, off_t offset);
 int lx_lease(int fd);
 int lx_unlease(int fd);
 int lx_gettid(void);
+/// Whether system call `number` asks for a file's attributes: stat(2) and its kin, access(2).
+int lx_call_asks_attributes(long number);
+/// Whether system call `number` with `arguments` works on an open file, and follows no path.
+int lx_call_is_by_descriptor(long number, const unsigned long arguments[6]);
+/// The `f_type` that statfs(2) tells; -1 when it fails.
+long lx_file_system_type(const char *path);
 /// umount2(2), with MNT_DETACH if `lazy`.
 int lx_umount(const char *path, int lazy);
 /// Lowers the priority of the calling thread alone.

@@ -55,6 +55,8 @@ struct LocalBytes {
   var demandEnd: Int64 = -1
   var sequential: Int64 = 0
   var readAhead: Int64 = 0
+  /// The bytes as the last fsync left them, while losses are tracked and there were changes since.
+  var synced: SyncedImage?
 
   struct Waiter {
     var id: Int

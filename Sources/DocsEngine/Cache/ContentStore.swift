@@ -39,6 +39,17 @@ final class ContentStore: Sendable {
     return ContentFile(fd: fd)
   }
 
+  /// A copy of a content file, a reflink where the disk can. It has no name, and goes with its descriptor, also when
+  /// the process dies.
+  func unnamedCopy(of file: ContentFile) throws(Errno) -> ContentFile {
+    let fd = lx_openat(stateFile.fd, ".", Int32(LX_O_TMPFILE) | O_RDWR, 0o600)
+    guard fd >= 0 else { throw Errno.current }
+    let copy = ContentFile(fd: fd)
+    if lx_clone(fd, file.fd) == 0 { return copy }
+    try copyBytes(from: file, to: copy)
+    return copy
+  }
+
   func remove(_ number: Int64) {
     guard number != 0 else { return }
     if unlinkat(directory.fd, Self.name(number), 0) != 0, errno != ENOENT {
@@ -100,6 +111,14 @@ final class ContentStore: Sendable {
       }
     }
     return result
+  }
+}
+
+/// All bytes of `source` over those of `target`, in the kernel.
+func copyBytes(from source: ContentFile, to target: ContentFile) throws(Errno) {
+  var (from, to) = (off_t(0), off_t(0))
+  while case let count = lx_copy_file_range(source.fd, &from, target.fd, &to, 64 << 20), count != 0 {
+    guard count > 0 else { throw Errno.current }
   }
 }
 

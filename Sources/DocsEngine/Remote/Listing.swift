@@ -158,4 +158,16 @@ extension Volume {
       for id in waiting { finishListing(id, .EIO) }
     }
   }
+
+  /// `disconnect`: the network to the container is down, until `joinLink`.
+  package func cutLink(reason: String) {
+    remote.cut()
+    setLink(.disconnected(.cloud, reason: reason))
+  }
+
+  /// `reconnect`: returns when the container has been asked, and is connected if that went well.
+  package func joinLink() {
+    guard remote.isCut else { return }
+    remote.rejoin(timeout: configuration.timeo)
+  }
 }

@@ -31,6 +31,10 @@ final class RemoteWatcher: Sendable {
     var moved: Set<ContainerPath> = []
     var polls: UInt64 = 0
     var isStopped = false
+    /// Somebody has cut the link by command: the container is not asked.
+    var isCut = false
+    /// The first question after that is still to be asked.
+    var isRejoining = false
   }
   private let state = Guarded(State())
   private let threads = WorkerThreads()
@@ -119,6 +123,25 @@ final class RemoteWatcher: Sendable {
   /// A call failed as if the container were gone: find out.
   func doubtLink(_ reason: String) { state.signal { if $0.doubt == nil { $0.doubt = reason } } }
 
+  /// The link is cut by command, until `rejoin`.
+  func cut() {
+    state.signal { $0.isCut = true }
+    calls.cancelAll()
+  }
+
+  /// The container is asked again, at once; returns when it has answered, at most after `timeout` seconds.
+  func rejoin(timeout: Double) {
+    state.signal { state in
+      state.isCut = false
+      state.isRejoining = true
+      state.probes = 0
+      state.nextProbe = 0
+    }
+    state.wait(until: Clock.now() + UInt64(timeout * 1e9)) { !$0.isRejoining || $0.isStopped }
+  }
+
+  var isCut: Bool { state.withLock { $0.isCut } }
+
   /// Everything that is listed is compared once more.
   func rescan() { state.signal { $0.wantsFullScan = true } }
 
@@ -193,6 +216,7 @@ final class RemoteWatcher: Sendable {
     let task: Task? = state.next(until: limit) { state in
       let now = Clock.now()
       if state.isStopped { return .stop }
+      if state.isCut { return nil }
       if let doubt = state.doubt {
         state.doubt = nil
         return .probe(doubt)
@@ -232,6 +256,7 @@ final class RemoteWatcher: Sendable {
 
   /// Is the container there, and is it ours?
   private func probe(_ volume: Volume, _ doubt: String?) {
+    defer { state.signal { $0.isRejoining = false } }
     var failure: String?
     do throws(ContainerError) {
       let id = try withCall(volume) { call throws(ContainerError) in
@@ -243,6 +268,7 @@ final class RemoteWatcher: Sendable {
     } catch {
       if error.code != .identityMissing || volume.containerID != nil { failure = error.message }
     }
+    guard !isCut else { return }
     let probes = state.withLock { state in
       state.probes = failure == nil ? 0 : state.probes + 1
       let seconds = min(pow(2, Double(min(state.probes, 5))) / 2, max(1, min(30, volume.configuration.poll)))

@@ -22,6 +22,11 @@ final class RunningCalls: Sendable {
     return try body(call)
   }
 
+  /// Ends those that run.
+  func cancelAll() {
+    for call in state.withLock({ Array($0.calls.values) }) { call.cancel() }
+  }
+
   /// Ends those that run, and those that are still to come.
   func stop() {
     let calls = state.withLock { state in

@@ -48,24 +48,10 @@ final class ContentSnapshot: UploadSource {
     _ number: Int64, _ store: ContentStore, copies: Bool
   ) throws(Errno) -> (ContentFile, Int64) {
     var file = try store.open(number, create: false)
-    if copies { file = try copy(file, store) }
+    if copies { file = try store.unnamedCopy(of: file) }
     var info = stat()
     guard fstat(file.fd, &info) == 0 else { throw Errno.current }
     return (file, Int64(info.st_size))
-  }
-
-  private static func copy(_ file: ContentFile, _ store: ContentStore) throws(Errno) -> ContentFile {
-    // Without a name: it goes with its descriptor, also when the process dies.
-    let fd = lx_openat(store.stateFile.fd, ".", Int32(LX_O_TMPFILE) | O_RDWR, 0o600)
-    guard fd >= 0 else { throw Errno.current }
-    let copy = ContentFile(fd: fd)
-    if lx_clone(fd, file.fd) == 0 { return copy }
-    var (from, to) = (off_t(0), off_t(0))
-    while true {
-      let n = lx_copy_file_range(file.fd, &from, fd, &to, 64 << 20)
-      guard n >= 0 else { throw Errno.current }
-      if n == 0 { return copy }
-    }
   }
 
   func isStillCurrent() -> Bool { stillCurrent() }

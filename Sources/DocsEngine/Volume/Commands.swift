@@ -60,7 +60,7 @@ extension Volume {
       var link = "connected"
       if case .disconnected(let profile, let why) = state.link {
         reason = why
-        link = "disconnected(\(profile.rawValue))"
+        link = "disconnected(\(profile.name))"
       }
       return VolumeStatus(
         container: container.url, containerID: containerID?.text, stateDirectory: configuration.stateDirectory,
@@ -115,7 +115,7 @@ extension Volume {
     }
     switch answer.next({ $0 }) {
     case .success(let value)?: return value
-    case .failure(let errno)?: throw VolumeError("\(path): \(errno.message)", exitCode: 1)
+    case .failure(let errno)?: throw VolumeError("\(path): \(errno.message)", errno: errno)
     case nil: throw VolumeError("\(path): no answer")
     }
   }

@@ -73,7 +73,7 @@ extension Volume {
   }
 
   /// Whether the caller is one of the programs that only look at everything.
-  private func mayNotMaterialize(_ caller: Caller) -> Bool {
+  package func mayNotMaterialize(_ caller: Caller) -> Bool {
     guard caller.pid > 0, !configuration.noMaterialize.isEmpty else { return false }
     let fd = lx_open("/proc/\(caller.pid)/comm", O_RDONLY, 0)
     guard fd >= 0 else { return false }
@@ -265,13 +265,16 @@ extension Volume {
   }
 
   /// Runs `body` on the content file of a content that is marked dirty, and finishes the change.
-  func withMarkedFile<T>(_ content: Content, _ body: (ContentFile) throws(Errno) -> T) -> Result<T, Errno> {
+  func withMarkedFile<T>(
+    _ content: Content, keepsImage: Bool = true, _ body: (ContentFile) throws(Errno) -> T
+  ) -> Result<T, Errno> {
     var opened: ContentFile?
     defer { finishWrite(content, opened) }
     do throws(Errno) {
       // A content file that is missing where there should be bytes must not come back as one of zeros.
       let file = try content.openFile(store, create: content.local.withLock { $0.size == 0 })
       opened = file
+      if keepsImage { try keepSyncedImage(of: content, file) }
       return .success(try body(file))
     } catch {
       return .failure(error == .ENOENT ? .EIO : error)
@@ -323,6 +326,7 @@ extension Volume {
     }
     durability.sync(file, name: number, self) { errno in
       if let errno { return reply(.failure(errno)) }
+      self.dropSyncedImage(of: content)
       if self.configuration.fsync == .cloud { return self.uploader.whenUploaded(content, self, wait, reply) }
       reply(.success(()))
     }

@@ -2,6 +2,7 @@ import CLinux
 import Containers
 import Faults
 import StorageErrors
+import Synchronization
 
 /// The engine's namespace over one container: local first, journalled, uploaded in the background.
 ///
@@ -23,6 +24,7 @@ package final class Volume: Sendable {
   let uploader: Uploader
   let remote: RemoteWatcher
   let housekeeper: Housekeeper
+  let tracksLosses = Atomic<Bool>(false)
 
   init(
     _ configuration: VolumeConfiguration, _ container: any Container, _ catalog: Catalog, _ store: ContentStore,

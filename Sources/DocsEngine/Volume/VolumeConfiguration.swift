@@ -1,3 +1,5 @@
+import StorageErrors
+
 /// When a placeholder's bytes are fetched: all of them from the first open on, or only the ranges that are read.
 package enum MaterializePolicy: String, Sendable {
   case open
@@ -59,9 +61,12 @@ package struct VolumeConfiguration: Sendable {
 package struct VolumeError: Error, Sendable, CustomStringConvertible {
   package var message: String
   package var exitCode: Int32
-  package init(_ message: String, exitCode: Int32 = 1) {
+  /// Of the call that failed, where it was one.
+  package var errno: Errno?
+  package init(_ message: String, exitCode: Int32 = 1, errno: Errno? = nil) {
     self.message = message
     self.exitCode = exitCode
+    self.errno = errno
   }
   package var description: String { message }
 }

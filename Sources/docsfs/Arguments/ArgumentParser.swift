@@ -13,8 +13,8 @@ enum ArgumentParser {
     let vector = ArgumentVector([Array("docsfs \(spec.name)".utf8)] + arguments)
     let collector = Collector(table: table, stopsAtFirstArgument: spec.stopsAtFirstArgument)
     var parser = table.argp
-    var flags = UInt32(ARGP_NO_ERRS | ARGP_NO_EXIT | ARGP_NO_HELP)
-    if spec.stopsAtFirstArgument { flags |= UInt32(ARGP_IN_ORDER) }
+    // Options may stand behind arguments in this order too; what stands before `--` is told from what follows it.
+    let flags = UInt32(ARGP_NO_ERRS | ARGP_NO_EXIT | ARGP_NO_HELP | ARGP_IN_ORDER)
     let result = argp_parse(
       &parser, Int32(vector.count), vector.pointers, flags, nil,
       Unmanaged.passUnretained(collector).toOpaque())
@@ -52,6 +52,7 @@ private final class Collector {
     -> Int32
   {
     if key == ARGP_KEY_ARG, let text {
+      if state.pointee.quoted > 0, parsed.quotedFrom == nil { parsed.quotedFrom = parsed.arguments.count }
       parsed.arguments.append(bytes(text))
       if stopsAtFirstArgument { takeRest(state) }
       return 0

@@ -1,4 +1,4 @@
-import Containers
+import Faults
 
 /// One option of a command, as argp's table wants it.
 struct OptionSpec: Sendable {
@@ -46,6 +46,8 @@ struct ParsedArguments: Equatable {
   }
   var options: [Option] = []
   var arguments: [[UInt8]] = []
+  /// The first of `arguments` that stood behind `--`; nil when none did.
+  var quotedFrom: Int?
 
   func has(_ name: String) -> Bool { options.contains { $0.name == name } }
 

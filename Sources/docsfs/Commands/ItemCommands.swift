@@ -6,19 +6,19 @@ enum ItemCommands {
   static let materialize = spec(
     "materialize", aliases: ["download"], "Fetch the bytes of items, to have them offline.",
     verb: "materializing"
-  ) { .materialize($0, recursive: $1) }
+  ) { ControlRequest(.materialize($0, recursive: $1)) }
 
   static let evict = spec(
     "evict", "Drop the local bytes of items that the container has.", verb: "evicting"
-  ) { .evict($0, recursive: $1) }
+  ) { ControlRequest(.evict($0, recursive: $1)) }
 
   static let pin = spec(
     "pin", "Keep items materialized, and what comes into pinned folders.", verb: "pinning"
-  ) { path, _ in .pin(path, true) }
+  ) { path, _ in ControlRequest(.pin(path, true)) }
 
   static let unpin = spec(
     "unpin", "Let items be evicted again.", verb: "unpinning"
-  ) { path, _ in .pin(path, false) }
+  ) { path, _ in ControlRequest(.pin(path, false)) }
 
   private static func spec(
     _ name: String, aliases: [String] = [], _ summary: String, verb: String,

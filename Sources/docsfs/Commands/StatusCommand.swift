@@ -1,5 +1,6 @@
 import CLinux
 import Containers
+import Faults
 import DocsEngine
 
 enum StatusCommand {

@@ -34,11 +34,15 @@ enum SyncCommand {
     return all
   }
 
+  private static func waiting(_ timeout: Double?) -> ControlRequest {
+    ControlRequest(.wait(.idle, timeout: timeout.map { UInt64($0 * 1e9) }))
+  }
+
   /// Throws what is left: 75 when time was over, 1 when items have errors.
   static func wait(_ mount: MountEntry, _ timeout: Double?, isJSON: Bool = false) throws(Failure) {
     var bar = ProgressBar("uploading")
     var left: [ItemStatus] = []
-    let last = try ControlClient(mount).run(.waitUntilIdle(timeout: timeout)) { reply in
+    let last = try ControlClient(mount).run(waiting(timeout)) { reply in
       if let progress = reply.progress { bar.show(progress) }
       if let item = reply.item { left.append(item) }
     }

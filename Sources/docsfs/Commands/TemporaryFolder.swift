@@ -13,18 +13,5 @@ struct TemporaryFolder {
     path = FilePath(room.map { UInt8(bitPattern: $0) })
   }
 
-  func make(_ name: String) throws(Failure) -> FilePath {
-    let folder = path.appending(name)
-    guard folder.call({ mkdir($0, 0o700) }) == 0 else {
-      throw Failure("cannot make the folder", folder, .current)
-    }
-    return folder
-  }
-
-  /// Never into a mount that is still there.
-  func remove() throws(Failure) {
-    let words = ["rm", "-rf", "--one-file-system", "--"].map { Array($0.utf8) } + [path.bytes]
-    let (code, text) = try Spawn.capturingErrors(words)
-    if code != 0 { throw Failure("cannot remove \(path): \(oneLine(text))") }
-  }
+  func remove() throws(Failure) { try path.removeTree() }
 }

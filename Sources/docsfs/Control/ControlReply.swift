@@ -1,17 +1,27 @@
 import DocsEngine
+import Faults
+import FuseBridge
+import StorageErrors
 
 /// A line that the daemon sends back: JSON, with what of it applies. The last one of a command has `done`.
 struct ControlReply: Codable, Sendable {
   var status: VolumeStatus?
   var daemon: DaemonInfo?
+  var faults: FaultStatus?
   var item: ItemStatus?
   /// Why the item above was left as it is.
   var refused: String?
   var progress: Progress?
+  /// Whole lines, of rules or of the log.
+  var text: String?
+  /// Where in the log the next lines will be, or are.
+  var next: Int?
   var done: Bool?
   var exit: Int32?
   /// Why `exit` is not 0.
   var error: String?
+  /// The symbol of what a write to `.docsfs/control` would get.
+  var errno: String?
 
   init() {}
 
@@ -20,14 +30,23 @@ struct ControlReply: Codable, Sendable {
     self.refused = refused
   }
 
-  static func done(_ exit: Int32 = ExitCode.done, _ error: String? = nil) -> ControlReply {
+  init(text: String, next: Int? = nil) {
+    self.text = text
+    self.next = next
+  }
+
+  static func done(_ exit: Int32 = ExitCode.done, _ error: String? = nil, _ errno: Errno? = nil) -> ControlReply {
     var reply = ControlReply()
     reply.done = true
     reply.exit = exit
     reply.error = error
+    reply.errno = errno?.name
     return reply
   }
 
+  static func done(_ error: ControlError) -> ControlReply {
+    .done(error.errno == .EINVAL ? ExitCode.usage : ExitCode.failed, error.description, error.errno)
+  }
   static func done(_ failure: Failure) -> ControlReply { .done(failure.exitCode, failure.message) }
 }
 

@@ -117,7 +117,7 @@ final class ControlServer: Sendable {
   private func answer(_ line: [UInt8], _ connection: Int32) -> Bool {
     let request: ControlRequest?
     do { request = try ControlRequest(line) } catch {
-      return Self.send(.done(ExitCode.usage, error.description), to: connection)
+      return Self.send(.done(error), to: connection)
     }
     guard let request else { return true }
     var isThere = true

@@ -1,24 +1,27 @@
 import CLinux
 import Containers
 import DocsEngine
+import Faults
 import FuseBridge
 import StorageErrors
 
-/// What the control socket's commands do to the volume.
+/// What the commands of the control socket and file do.
 struct VolumeCommands: Sendable {
   let volume: Volume
   /// Between the volume and its container: its `conditions` may be set at any time.
   let cloud: FaultingContainer
+  let faults: FaultInjector
   let daemon: DaemonInfo
   /// nil when that worked.
   let unmount: @Sendable (_ force: Bool) -> FuseMountError?
 
   init(
-    volume: Volume, cloud: FaultingContainer, plan: MountPlan,
+    volume: Volume, cloud: FaultingContainer, faults: FaultInjector, plan: MountPlan,
     unmount: @escaping @Sendable (_ force: Bool) -> FuseMountError?
   ) {
     self.volume = volume
     self.cloud = cloud
+    self.faults = faults
     self.unmount = unmount
     daemon = DaemonInfo(
       pid: getpid(), version: docsfsVersion, mountpoint: plan.mountpoint.text, readOnly: plan.options.readOnly
@@ -30,7 +33,7 @@ struct VolumeCommands: Sendable {
     do throws(VolumeError) {
       return try perform(request, cancelled, send)
     } catch {
-      return .done(error.exitCode, error.message)
+      return .done(error.exitCode, error.message, error.errno)
     }
   }
 
@@ -39,50 +42,86 @@ struct VolumeCommands: Sendable {
   ) throws(VolumeError) -> ControlReply {
     switch request {
     case .status(let path): return try status(path, send)
+    case .rules: send(ControlReply(text: controlText))
+    case .log(let place): send(log(from: place))
+    case .acceptDeletes: volume.acceptHeldDeletes()
+    case .unmount(let force):
+      guard let error = unmount(force) else { break }
+      return .done(error.isBusy ? ExitCode.tryAgain : ExitCode.failed, error.message)
+    case .control(let statement):
+      do throws(ControlError) {
+        if try faults.carryOut(statement) { break }
+      } catch {
+        return .done(error)
+      }
+      return try perform(statement.command, cancelled, send)
+    }
+    return .done()
+  }
+
+  private func perform(
+    _ command: ControlCommand, _ cancelled: () -> Bool, _ send: (ControlReply) -> Void
+  ) throws(VolumeError) -> ControlReply {
+    switch command {
     case .evict(let path, let recursive):
       guard let path = containerPath(path) else { return Self.badPath(path) }
       var tally = Tally()
-      try volume.evict(path, recursive: recursive) { item, reason in
-        tally.count(reason)
-        send(ControlReply(item: item, refused: reason))
-      }
+      try volume.evict(path, recursive: recursive) { tally.count($0, $1, send) }
       return try tally.outcome(recursive) { () throws(VolumeError) in try volume.itemStatus(path) }
     case .materialize(let path, let recursive):
       guard let path = containerPath(path) else { return Self.badPath(path) }
       var tally = Tally()
       try volume.materialize(path, recursive: recursive, cancelled: cancelled) {
         send(.progress($0))
-      } each: { item, reason in
-        tally.count(reason)
-        send(ControlReply(item: item, refused: reason))
+      } each: {
+        tally.count($0, $1, send)
       }
       return try tally.outcome(recursive) { () throws(VolumeError) in try volume.itemStatus(path) }
     case .pin(let path, let pinned):
       guard let path = containerPath(path) else { return Self.badPath(path) }
       try volume.setPin(path, pinned)
       send(ControlReply(item: try volume.itemStatus(path)))
-      return .done()
     case .refresh(let path):
       guard let path = containerPath(path) else { return Self.badPath(path) }
       try volume.refresh(path)
-      return .done()
-    case .waitUntilIdle(let timeout): return wait(timeout, cancelled, send)
+    case .wait(.idle, let timeout): return wait(timeout, cancelled, send)
+    case .wait(.rule(let id, let counter, let count), let timeout):
+      return wait(for: id, counter, count, timeout, cancelled)
     case .pause: volume.pause()
     case .resume: volume.resume()
-    case .acceptDeletes: volume.acceptHeldDeletes()
-    case .unmount(let force):
-      guard let error = unmount(force) else { break }
-      return .done(error.isBusy ? ExitCode.tryAgain : ExitCode.failed, error.message)
+    case .cloud(let change): cloud.apply(change)
+    default: break
     }
     return .done()
   }
 
+  /// The volume, the daemon and what is armed.
+  func status() -> ControlReply {
+    var reply = ControlReply()
+    var status = volume.status()
+    let faults = faults.status
+    // The engine knows of one profile only, which is its own.
+    if faults.link != "connected" { status.link = faults.link }
+    reply.status = status
+    reply.faults = faults
+    reply.daemon = daemon
+    return reply
+  }
+
+  /// The rules, the link and the cloud's conditions, as lines that could be written back.
+  var controlText: String { faults.text(cloud: cloud.command) }
+
+  /// Whole lines, as many as one answer may hold.
+  private func log(from place: Int) -> ControlReply {
+    let start = max(place, faults.logRange.lowerBound)
+    let bytes = faults.log(from: start, count: 1 << 20)
+    let lines = bytes.prefix((bytes.lastIndex(of: 0x0a) ?? -1) + 1)
+    return ControlReply(text: String(decoding: lines, as: UTF8.self), next: start + lines.count)
+  }
+
   private func status(_ path: [UInt8]?, _ send: (ControlReply) -> Void) throws(VolumeError) -> ControlReply {
     guard let path else {
-      var reply = ControlReply()
-      reply.status = volume.status()
-      reply.daemon = daemon
-      send(reply)
+      send(status())
       return .done()
     }
     guard let place = containerPath(path) else { return Self.badPath(path) }
@@ -91,9 +130,22 @@ struct VolumeCommands: Sendable {
   }
 
   private func wait(
-    _ timeout: Double?, _ cancelled: () -> Bool, _ send: (ControlReply) -> Void
+    for id: String, _ counter: FaultCounter, _ count: Int, _ timeout: UInt64?, _ cancelled: () -> Bool
   ) -> ControlReply {
-    let left = volume.waitUntilIdle(timeout: timeout, cancelled: cancelled) { send(.progress($0)) }
+    do throws(Errno) {
+      let limit = timeout.map { Double($0) / 1e9 }
+      if try faults.wait(for: id, counter, atLeast: count, timeout: limit, cancelled: cancelled) { return .done() }
+      return .done(ExitCode.tryAgain, "rule \(id) has not \(counter.rawValue)=\(count) in time", .ETIMEDOUT)
+    } catch {
+      return .done(ExitCode.failed, "there is no rule \(id)", error)
+    }
+  }
+
+  private func wait(
+    _ timeout: UInt64?, _ cancelled: () -> Bool, _ send: (ControlReply) -> Void
+  ) -> ControlReply {
+    let limit = timeout.map { Double($0) / 1e9 }
+    let left = volume.waitUntilIdle(timeout: limit, cancelled: cancelled) { send(.progress($0)) }
     for item in left { send(ControlReply(item: item, refused: item.error ?? "not uploaded yet")) }
     if left.isEmpty { return .done() }
     let hasErrors = left.contains { $0.error != nil }
@@ -113,7 +165,7 @@ struct VolumeCommands: Sendable {
   }
 
   private static func badPath(_ path: [UInt8]) -> ControlReply {
-    .done(ExitCode.usage, "\(FilePath(path)) is no path inside the mount")
+    .done(ExitCode.usage, "\(FilePath(path)) is no path inside the mount", .EINVAL)
   }
 }
 
@@ -130,8 +182,9 @@ private struct Tally {
   private var done = 0
   private var refused = 0
 
-  mutating func count(_ reason: String?) {
+  mutating func count(_ item: ItemStatus, _ reason: String?, _ send: (ControlReply) -> Void) {
     if reason == nil { done += 1 } else { refused += 1 }
+    send(ControlReply(item: item, refused: reason))
   }
 
   func outcome(_ recursive: Bool, of item: () throws(VolumeError) -> ItemStatus) throws(VolumeError)

@@ -49,13 +49,14 @@ struct Daemon {
     try plan.state.write(
       About(container: plan.address.text, mountpoint: plan.mountpoint.text, version: docsfsVersion))
     // Before the mount: without its socket there shall be none.
-    let commands = VolumeCommands(volume: volume, cloud: cloud, plan: plan) {
+    let faults = FaultInjector(volume: volume, isAllowed: plan.options.faults)
+    let commands = VolumeCommands(volume: volume, cloud: cloud, faults: faults, plan: plan) {
       $0 ? session.cutOff() : session.stop(.ifUnused)
     }
     let server = try ControlServer.start(in: plan.state.path, commands: commands)
     defer { server.stop() }
     try prepareMountpoint(found)
-    let mount = try mountVolume(volume)
+    let mount = try mountVolume(volume, commands)
     session.began(mount, volume)
     volume.start(kernel: mount.kernelCache)
     announceWhenItAnswers(session)
@@ -64,11 +65,13 @@ struct Daemon {
     return ExitCode.done
   }
 
-  private func mountVolume(_ volume: Volume) throws(Failure) -> FuseMount {
+  private func mountVolume(_ volume: Volume, _ commands: VolumeCommands) throws(Failure) -> FuseMount {
     var options = FuseOptions(fsname: plan.state.path.text)
     options.allowOther = plan.options.allowOther
     options.readOnly = plan.options.readOnly
     options.kernel = plan.options.kernel
+    options.faults = commands.faults
+    options.control = MountControl(commands)
     do {
       return try FuseMount.mount(volume: volume, mountpoint: plan.mountpoint.text, options: options)
     } catch { throw Failure(error.message) }

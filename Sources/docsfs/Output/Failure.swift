@@ -31,8 +31,3 @@ struct Failure: Error, Equatable, CustomStringConvertible {
 
   var description: String { message }
 }
-
-extension String {
-  /// strerror's sentences begin with a capital letter; ours go on after a colon.
-  var lowercasedFirst: String { prefix(1).lowercased() + dropFirst() }
-}

@@ -1,4 +1,5 @@
 import Containers
+import Faults
 
 /// How far long work is: a bar with rate and time left on a terminal, a line every few seconds elsewhere.
 struct ProgressBar {

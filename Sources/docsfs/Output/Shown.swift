@@ -1,4 +1,4 @@
-import Containers
+import Faults
 
 extension Quantity {
   /// `1.5 GiB`.

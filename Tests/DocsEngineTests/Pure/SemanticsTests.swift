@@ -44,4 +44,17 @@ final class SemanticsTests: XCTestCase {
     }
     XCTAssertGreaterThan(promises, 30)
   }
+
+  func testEveryOutcomeOfAMigrationNamesTestsThatExist() throws {
+    let text = try String(contentsOf: Self.package.appendingPathComponent("docs/MIGRATION.md"), encoding: .utf8)
+    let tests = try allTests()
+    let names = try matches(#"`(\w+\.test\w+)`"#, text).map { $0[1] }
+    for name in names { XCTAssert(tests.contains(name), "there is no \(name)") }
+    XCTAssertGreaterThan(names.count, 40)
+    // A row of the table without a test would be a claim.
+    for row in text.split(separator: "\n")
+    where row.hasPrefix("| ") && !row.hasPrefix("| ---") && !row.hasPrefix("| scene") {
+      XCTAssertTrue(row.contains(".test"), "no test holds: \(row)")
+    }
+  }
 }

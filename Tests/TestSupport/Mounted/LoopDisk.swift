@@ -3,7 +3,7 @@ import Glibc
 import StorageErrors
 
 /// A small ext4 of its own, that can be filled, made read-only, taken away, and lose its power. Root only.
-package final class LoopDisk {
+package final class LoopDisk: Sendable {
   package let path: String
   private let image: String
   private let options: String

@@ -160,6 +160,10 @@ package final class MountedVolume {
   /// As `docsfs`, for what has to succeed.
   @discardableResult
   package func run(_ arguments: String..., within limit: Double = 120) throws -> Outcome {
+    try run(arguments, within: limit)
+  }
+  @discardableResult
+  package func run(_ arguments: [String], within limit: Double = 120) throws -> Outcome {
     let outcome = docsfs(arguments, within: limit)
     guard outcome.succeeded else {
       throw ProgramFailure(command: "docsfs " + arguments.joined(separator: " "), outcome: outcome)

@@ -1,6 +1,6 @@
 import XCTest
 
-@testable import Containers
+@testable import Faults
 
 final class QuantityTests: XCTestCase {
   func testSizes() {

@@ -1,0 +1,453 @@
+import Foundation
+import StorageErrors
+
+/// Brings one document from the source to the destination, a step at a time.
+///
+/// Killed between any two steps, or within one, the document is whole at the source, or at the destination, or at both;
+/// and a later run comes to the same end, because every step looks at what is there.
+struct Mover: Sendable {
+  let source: Root
+  let destination: Root
+  let options: Migration.Options
+  let ledger: Ledger
+  let control: RunControl
+  /// Both names for as long as the unit that a document belongs to is not all there.
+  var linksInsteadOfRenaming = false
+
+  /// The whole way; see `Step` for its order.
+  func run(_ entry: Listing.Entry, read: @escaping (Int64) -> Void) throws(StepFailure) -> FileReport {
+    switch try walk(.look, entry, read: read, until: { _ in false }) {
+    case .done(let report): return report
+    default: throw .cancelled
+    }
+  }
+
+  /// From `step` on to the end, or to the first step that `until` names.
+  func walk(
+    _ step: Step, _ entry: Listing.Entry, read: @escaping (Int64) -> Void = { _ in }, until: (Step) -> Bool
+  ) throws(StepFailure) -> Step {
+    var step = step
+    while true {
+      if case .done = step { return step }
+      if until(step) { return step }
+      try control.checkpoint()
+      options.crashPoint?(step.name, entry.path)
+      step = try advance(step, entry, read)
+    }
+  }
+
+  private func advance(
+    _ step: Step, _ entry: Listing.Entry, _ read: @escaping (Int64) -> Void
+  ) throws(StepFailure) -> Step {
+    switch step {
+    case .look: try look(entry)
+    case .compare(let subject, let other): try compare(subject, other)
+    case .rename(let subject): try rename(subject)
+    case .link(let subject): try link(subject)
+    case .copy(let subject): try copy(subject, read)
+    case .attributes(let copy): try setAttributes(copy)
+    case .sync(let copy): try sync(copy)
+    case .verify(let copy): try verify(copy)
+    case .place(let copy): try place(copy)
+    case .syncFolder(let placed): try syncFolder(placed)
+    case .release(let placed): try release(placed)
+    case .done: step
+    }
+  }
+
+  // MARK: What is there
+
+  private func look(_ entry: Listing.Entry) throws(StepFailure) -> Step {
+    try source.check(.source)
+    try destination.check(.destination)
+    let known = ledger[entry.path]
+    guard let status = try found(at: .source, entry.path) else { return try gone(entry, known) }
+    guard status.kind == entry.status.kind else { throw .refused(.keepsChanging) }
+    let own = entry.target ?? entry.path
+    var subject = Step.Subject(
+      entry: entry, status: status, target: own,
+      wasPlaceholder: entry.isPlaceholder || !known.isReleased && known.begun?.wasPlaceholder == true)
+    if let placed = known.placed, let there = try found(at: .destination, placed.target),
+      there.stamp.isUntouched(since: placed.destination)
+    {
+      subject.target = placed.target
+      if placed.source == status.stamp { return resumed(subject, known) }
+      // It changed after it was copied, and nobody has touched the copy.
+      if !known.isReleased {
+        subject.replacing = there.stamp
+        return bring(subject)
+      }
+    }
+    subject.target = known.placed?.target ?? known.begun?.target ?? own
+    if subject.target != own, try found(at: .destination, subject.target) == nil { subject.target = own }
+    guard let there = try found(at: .destination, subject.target) else { return bring(subject) }
+    return .compare(subject, with: there)
+  }
+
+  private func resumed(_ subject: Step.Subject, _ known: Ledger.Document) -> Step {
+    let isFinished = known.isReleased && options.disposition == .keep
+    let outcome: FileReport.Outcome =
+      known.isReleased ? .alreadyThere : options.disposition == .move ? .moved : .copied
+    return isFinished
+      ? .done(report(subject, outcome)) : .syncFolder(Step.Placed(subject: subject, outcome: outcome))
+  }
+
+  /// The source has gone: removed by an earlier run of ours, or by somebody else.
+  private func gone(_ entry: Listing.Entry, _ known: Ledger.Document) throws(StepFailure) -> Step {
+    guard let placed = known.placed, try found(at: .destination, placed.target) != nil else {
+      throw .refused(.vanished)
+    }
+    try ledger.note(.released(path: entry.path, kept: false))
+    var report = FileReport(entry, options.disposition == .move ? .moved : .alreadyThere)
+    if placed.target != entry.path { report.target = placed.target }
+    return .done(report)
+  }
+
+  private func bring(_ subject: Step.Subject) -> Step {
+    guard options.disposition == .move, subject.status.device == destination.device else { return .copy(subject) }
+    return linksInsteadOfRenaming ? .link(subject) : .rename(subject)
+  }
+
+  private func compare(_ subject: Step.Subject, _ there: FileStatus) throws(StepFailure) -> Step {
+    if try isSame(subject, there) {
+      return .syncFolder(Step.Placed(subject: subject, outcome: .alreadyThere))
+    }
+    switch Decision.onConflict(subject.status, there, options.onConflict) {
+    case .refuse(let refusal):
+      evictIfKept(subject.entry)
+      throw .refused(refusal)
+    case .skip(let reason):
+      evictIfKept(subject.entry)
+      var report = report(subject, .skipped)
+      report.reason = reason
+      return .done(report)
+    case .replace(let stamp):
+      var subject = subject
+      subject.replacing = stamp
+      return bring(subject)
+    case .keepBoth:
+      var subject = subject
+      subject.number += 1
+      subject.target = subject.entry.path.renamed(
+        KeepBothName.make(subject.entry.path.name, subject.number, longest: 255))
+      guard let other = try found(at: .destination, subject.target) else { return bring(subject) }
+      return .compare(subject, with: other)
+    }
+  }
+
+  private func isSame(_ subject: Step.Subject, _ there: FileStatus) throws(StepFailure) -> Bool {
+    guard subject.status.kind == there.kind else { return false }
+    if subject.status.inode == there.inode, subject.status.device == there.device { return true }
+    if there.kind == .symlink {
+      return try link(.source, source[subject.entry.path]) == link(.destination, destination[subject.target])
+    }
+    guard there.kind == .file, subject.status.size == there.size else { return false }
+    let a = try open(.source, source[subject.entry.path])
+    let b = try open(.destination, destination[subject.target])
+    let files = FileCopy { _ throws(StepFailure) in try control.checkpoint() }
+    let size = there.size
+    let here = try files.digest(of: a, size: size, side: .source, path: source[subject.entry.path])
+    guard try here == files.digest(of: b, size: size, side: .destination, path: destination[subject.target]) else {
+      return false
+    }
+    // It may be the copy of a run that was killed before it was down at the medium.
+    try attempt(.destination, "sync", destination[subject.target]) { () throws(Errno) in try b.sync() }
+    return true
+  }
+
+  // MARK: Within one file system
+
+  private func rename(_ subject: Step.Subject) throws(StepFailure) -> Step {
+    let from = source[subject.entry.path]
+    let to = destination[subject.target]
+    do {
+      try put(from, at: to, replacing: subject.replacing)
+    } catch {
+      // One device number, but not one file system for a rename (a bind mount, a subvolume).
+      if case .system(.EXDEV, _, _, _) = error { return .copy(subject) }
+      throw error
+    }
+    return .syncFolder(Step.Placed(subject: subject, outcome: .moved, hasSource: false))
+  }
+
+  private func link(_ subject: Step.Subject) throws(StepFailure) -> Step {
+    let from = source[subject.entry.path]
+    let to = destination[subject.target]
+    do throws(Errno) { try POSIX.link(from, to) } catch {
+      // A mount of docsfs and FAT have no hard links; then both are whole by a copy.
+      if [.EPERM, .EXDEV, .EOPNOTSUPP].contains(error) { return .copy(subject) }
+      throw .system(error, .destination, verb: "link", to)
+    }
+    // The second name counts as a change of the file.
+    guard let now = try found(at: .source, subject.entry.path), now.stamp.isUntouched(since: subject.status.stamp)
+    else {
+      throw .refused(.keepsChanging)
+    }
+    var subject = subject
+    subject.status = now
+    return .syncFolder(Step.Placed(subject: subject, outcome: .moved))
+  }
+
+  /// Gives `from` the name `to`. Never over anything but what was decided to be replaced.
+  private func put(_ from: DocumentPath, at to: DocumentPath, replacing: Stamp?) throws(StepFailure) {
+    if let replacing {
+      let there = try attempt(.destination, "look at", to) { () throws(Errno) in try POSIX.statusIfPresent(to) }
+      guard there.map({ $0.stamp.isUntouched(since: replacing) }) ?? true else { throw .refused(.keepsChanging) }
+    }
+    try attempt(.destination, "rename", to) { () throws(Errno) in
+      if replacing == nil { try POSIX.rename(from, toNew: to) } else { try POSIX.rename(from, over: to) }
+    }
+  }
+
+  // MARK: To another file system
+
+  private func copy(_ subject: Step.Subject, _ read: @escaping (Int64) -> Void) throws(StepFailure) -> Step {
+    let temporary = subject.target.renamed(TemporaryName.make(ledger.name, subject.entry.path))
+    // Before the file itself: whatever happens, a later run finds it.
+    try ledger.note(
+      .began(
+        path: subject.entry.path, temporary: temporary, target: subject.target, wasPlaceholder: subject.wasPlaceholder),
+      durable: true)
+    try attempt(.destination, "remove", destination[temporary]) { () throws(Errno) in
+      try POSIX.removeIfPresent(destination[temporary])
+    }
+    return .attributes(
+      subject.status.kind == .symlink
+        ? try copyLink(subject, temporary) : try copyFile(subject, temporary, read))
+  }
+
+  private func copyFile(
+    _ subject: Step.Subject, _ temporary: DocumentPath, _ read: @escaping (Int64) -> Void
+  ) throws(StepFailure) -> Step.Copy {
+    let path = source[subject.entry.path]
+    let from = try open(.source, path)
+    let before = try attempt(.source, "look at", path) { () throws(Errno) in try from.status() }
+    guard before.stamp == subject.status.stamp else { throw .refused(.keepsChanging) }
+    let to = try attempt(.destination, "make", destination[temporary]) { () throws(Errno) in
+      try Descriptor(destination[temporary], O_RDWR | O_CREAT | O_EXCL)
+    }
+    let files = FileCopy { count throws(StepFailure) in
+      read(count)
+      try control.checkpoint()
+    }
+    let digest = try files.copy(from, size: before.size, path: path, to: to, at: destination[temporary])
+    let after = try attempt(.source, "look at", path) { () throws(Errno) in try from.status() }
+    guard after.stamp == before.stamp else { throw .refused(.keepsChanging) }
+    return Step.Copy(subject: subject, temporary: temporary, file: to, content: .bytes(sha256: digest))
+  }
+
+  private func copyLink(_ subject: Step.Subject, _ temporary: DocumentPath) throws(StepFailure) -> Step.Copy {
+    let target = try link(.source, source[subject.entry.path])
+    try attempt(.destination, "make", destination[temporary]) { () throws(Errno) in
+      try POSIX.symlink(target, at: destination[temporary])
+    }
+    return Step.Copy(subject: subject, temporary: temporary, file: nil, content: .link(target))
+  }
+
+  private func setAttributes(_ copy: Step.Copy) throws(StepFailure) -> Step {
+    var copy = copy
+    let path = destination[copy.temporary]
+    let status = copy.subject.status
+    guard let file = copy.file else {
+      POSIX.setOwner(path, of: status)
+      try attempt(.destination, "set the times of", path) { () throws(Errno) in try POSIX.setTimes(path, of: status) }
+      return .sync(copy)
+    }
+    try setXattrs(from: source[copy.subject.entry.path], to: path, &copy.notes)
+    file.setOwner(of: status)
+    do throws(Errno) { try file.setMode(status.mode) } catch {
+      // FAT and some network file systems have no modes.
+      guard error == .EPERM || error == .EOPNOTSUPP else {
+        throw .system(error, .destination, verb: "set the mode of", path)
+      }
+      copy.notes.append("its mode could not be kept")
+    }
+    try attempt(.destination, "set the times of", path) { () throws(Errno) in try file.setTimes(of: status) }
+    return .sync(copy)
+  }
+
+  /// A move never drops what a user has attached to a document; a copy tells.
+  private func setXattrs(
+    from: DocumentPath, to: DocumentPath, _ notes: inout [String]
+  ) throws(StepFailure) {
+    var refused: [String] = []
+    let xattrs = try attempt(.source, "read the attributes of", from) { () throws(Errno) in
+      try POSIX.userXattrs(from)
+    }
+    for (name, value) in xattrs {
+      do throws(Errno) { try POSIX.setXattr(to, name, value) } catch {
+        guard [.EOPNOTSUPP, .E2BIG, .ERANGE, .EPERM].contains(error) else {
+          throw .system(error, .destination, verb: "set the attribute \(name) of", to)
+        }
+        refused.append(name)
+      }
+    }
+    guard !refused.isEmpty else { return }
+    if options.disposition == .move { throw .refused(.attributesDoNotFit(refused)) }
+    notes.append("attributes not kept: " + refused.joined(separator: ", "))
+  }
+
+  private func sync(_ copy: Step.Copy) throws(StepFailure) -> Step {
+    let path = destination[copy.temporary]
+    if let file = copy.file {
+      try control.syncing { () throws(StepFailure) in
+        try attempt(.destination, "sync", path) { () throws(Errno) in try file.sync() }
+      }
+      file.dropCache()
+    }
+    return .verify(copy)
+  }
+
+  /// Through a handle of its own, as whoever opens the document next will read it.
+  private func verify(_ copy: Step.Copy) throws(StepFailure) -> Step {
+    let path = destination[copy.temporary]
+    let found: Step.Content
+    if copy.file == nil {
+      found = .link(try link(.destination, path))
+    } else {
+      let file = try open(.destination, path)
+      file.dropCache()
+      let size = try attempt(.destination, "look at", path) { () throws(Errno) in try file.status().size }
+      guard size == copy.subject.status.size else { throw .refused(.readBackDiffers) }
+      let files = FileCopy { _ throws(StepFailure) in try control.checkpoint() }
+      found = .bytes(sha256: try files.digest(of: file, size: size, side: .destination, path: path))
+    }
+    guard found == copy.content else { throw .refused(.readBackDiffers) }
+    return .place(copy)
+  }
+
+  private func place(_ copy: Step.Copy) throws(StepFailure) -> Step {
+    let subject = copy.subject
+    guard try found(at: .source, subject.entry.path)?.stamp == subject.status.stamp else {
+      throw .refused(.keepsChanging)
+    }
+    try destination.check(.destination)
+    try put(destination[copy.temporary], at: destination[subject.target], replacing: subject.replacing)
+    guard let there = try found(at: .destination, subject.target) else { throw .refused(.readBackDiffers) }
+    try ledger.note(
+      .placed(
+        path: subject.entry.path, target: subject.target, source: subject.status.stamp, destination: there.stamp))
+    return .syncFolder(
+      Step.Placed(
+        subject: subject, outcome: options.disposition == .move ? .moved : .copied, notes: copy.notes))
+  }
+
+  // MARK: Both
+
+  private func syncFolder(_ placed: Step.Placed) throws(StepFailure) -> Step {
+    let folder = destination[placed.subject.target.parent]
+    try attempt(.destination, "sync the folder", folder) { () throws(Errno) in try POSIX.syncFolder(folder) }
+    return .release(placed)
+  }
+
+  private func release(_ placed: Step.Placed) throws(StepFailure) -> Step {
+    var placed = placed
+    if placed.hasSource {
+      switch options.disposition {
+      case .move: try removeSource(placed.subject)
+      case .keep: if let note = evict(placed.subject) { placed.notes.append(note) }
+      }
+      if ledger[placed.subject.entry.path].placed == nil, options.disposition == .keep {
+        try remember(placed.subject)
+      }
+      try ledger.note(.released(path: placed.subject.entry.path, kept: options.disposition == .keep))
+    }
+    var report = report(placed.subject, placed.outcome)
+    report.notes = placed.notes
+    return .done(report)
+  }
+
+  /// What was found to be there already need not be read once more.
+  private func remember(_ subject: Step.Subject) throws(StepFailure) {
+    guard let there = try found(at: .destination, subject.target) else { return }
+    try ledger.note(
+      .placed(
+        path: subject.entry.path, target: subject.target, source: subject.status.stamp, destination: there.stamp))
+  }
+
+  private func removeSource(_ subject: Step.Subject) throws(StepFailure) {
+    // Proven was what a disk or mount had; it has to be there still.
+    try destination.check(.destination)
+    guard try found(at: .destination, subject.target) != nil else { throw .refused(.readBackDiffers) }
+    let path = source[subject.entry.path]
+    let isStill = { () throws(Errno) in try POSIX.statusIfPresent(path)?.stamp == subject.status.stamp }
+    func remove() throws(Errno) -> Bool {
+      guard try isStill() else { return false }
+      try POSIX.remove(path)
+      return true
+    }
+    // On a mount of docsfs opening would fetch what is not needed any more, and there are no leases.
+    let canLease = subject.status.kind == .file && !source.placeholders.areShown
+    let isRemoved = try attempt(.source, "remove", path) { () throws(Errno) -> Bool? in
+      guard canLease, let file = try? Descriptor(path, O_RDONLY | O_NONBLOCK) else { return try remove() }
+      return try file.withoutWriters(remove)
+    }
+    guard let isRemoved else { throw .refused(.openForWriting) }
+    guard isRemoved else { throw .refused(.keepsChanging) }
+  }
+
+  /// A word for the report when it could not be.
+  private func evict(_ subject: Step.Subject) -> String? {
+    guard subject.wasPlaceholder, let evict = options.evict else { return nil }
+    return evict(source[subject.entry.path]).map { "it stays materialized: \($0)" }
+  }
+
+  /// Away with what a document that was given up has left at the destination. What cannot be removed now, a later run
+  /// removes: the journal knows it.
+  func tidy(_ entry: Listing.Entry) {
+    let known = ledger[entry.path]
+    guard known.isUnderWay, let begun = known.begun else { return }
+    evictIfKept(entry)
+    do throws(Errno) { try POSIX.removeIfPresent(destination[begun.temporary]) } catch { return }
+    try? ledger.note(.dropped(path: entry.path))
+  }
+
+  /// What was read of a placeholder that stays was for nothing.
+  private func evictIfKept(_ entry: Listing.Entry) {
+    if options.disposition == .keep, entry.isPlaceholder { _ = options.evict?(source[entry.path]) }
+  }
+
+  // MARK: Calls
+
+  private func found(at side: StepFailure.Side, _ path: DocumentPath) throws(StepFailure) -> FileStatus? {
+    let path = (side == .source ? source : destination)[path]
+    return try attempt(side, "look at", path) { () throws(Errno) in try POSIX.statusIfPresent(path) }
+  }
+  private func open(_ side: StepFailure.Side, _ path: DocumentPath) throws(StepFailure) -> Descriptor {
+    // Without waiting, should a FIFO have come into its place.
+    try attempt(side, "open", path) { () throws(Errno) in try Descriptor(path, O_RDONLY | O_NONBLOCK) }
+  }
+  private func link(_ side: StepFailure.Side, _ path: DocumentPath) throws(StepFailure) -> [UInt8] {
+    try attempt(side, "read the link", path) { () throws(Errno) in try POSIX.readLink(path) }
+  }
+
+  private func report(_ subject: Step.Subject, _ outcome: FileReport.Outcome) -> FileReport {
+    var report = FileReport(subject.entry, outcome)
+    if subject.target != subject.entry.path { report.target = subject.target }
+    return report
+  }
+}
+
+extension Stamp {
+  /// The content is what it was. Its time of change may have moved on: an upload, a chmod and a rename count there too.
+  func isUntouched(since earlier: Stamp) -> Bool {
+    inode == earlier.inode && size == earlier.size && modified == earlier.modified
+  }
+}
+
+/// `name 2.ext`: what a document is called when both are kept.
+enum KeepBothName {
+  /// At most `longest` bytes: the stem is cut, never within a character, be it one of several code points.
+  static func make(_ name: [UInt8], _ number: Int, longest: Int) -> [UInt8] {
+    let dot = name.lastIndex(of: 0x2e).flatMap { $0 > 0 && name.count - $0 <= 33 ? $0 : nil } ?? name.count
+    let ending = Array(" \(number)".utf8) + name[dot...]
+    return cut(Array(name[..<dot]), to: longest - ending.count) + ending
+  }
+
+  private static func cut(_ stem: [UInt8], to count: Int) -> [UInt8] {
+    guard stem.count > count else { return stem }
+    guard var text = String(validating: stem, as: UTF8.self) else { return Array(stem.prefix(max(1, count))) }
+    while text.utf8.count > count, text.count > 1 { text.removeLast() }
+    return Array(text.utf8)
+  }
+}

@@ -1,0 +1,391 @@
+import StorageErrors
+
+/// The rules of a mount, and what they have seen. A value: the caller guards it; no call of it waits or does I/O.
+///
+/// What a rule draws (chance, jitter, bits to flip) follows from the seed, its id, and of the call: operation, path,
+/// offset, and how often the rule has drawn for those before. So threads that overtake each other change nothing, as
+/// long as no two of them do the same to the same place. How often is kept for 65,536 keys; what comes later shares
+/// 4,096 numbers by its hash, and then only calls that share one can change each other's draws.
+package struct FaultSet: Sendable {
+  /// More are refused.
+  package static let limit = 1000
+
+  package private(set) var seed: UInt64 = 0
+  /// Whether every operation of the mount is to be logged.
+  package private(set) var record = false
+  private var entries: [FaultEntry] = []
+  private var draws = BoundedTable<UInt32>()
+  private var lastNumber = 0
+
+  package init() {}
+
+  package var isEmpty: Bool { entries.isEmpty }
+  package var rules: [FaultRule] { entries.map(\.rule) }
+
+  /// Whether any rule can still fire.
+  package func isArmed(_ now: UInt64) -> Bool { entries.contains { $0.isArmed(now) } }
+
+  /// Whether some rule that is not used up wants to know the caller's process or program.
+  package var needsCaller: Bool {
+    entries.contains { $0.canFire && ($0.rule.match.pid != nil || $0.rule.match.executable != nil) }
+  }
+
+  /// What armed rules can match.
+  package func operations(_ now: UInt64) -> FaultOperations {
+    entries.reduce(into: []) { if $1.isArmed(now) { $0.formUnion($1.rule.operations) } }
+  }
+
+  /// The ids of armed rules.
+  package func armedIDs(_ now: UInt64) -> Set<String> {
+    Set(entries.lazy.filter { $0.isArmed(now) }.map(\.rule.id))
+  }
+
+  /// Whether an armed rule loses what was not synced.
+  package func mayLose(_ now: UInt64) -> Bool { entries.contains { $0.rule.effect.losesDirty && $0.isArmed(now) } }
+
+  /// When the next rule ends by its time; nil: none will.
+  package func nextExpiry(_ now: UInt64) -> UInt64? {
+    entries.compactMap { $0.canFire ? $0.deadline : nil }.filter { $0 > now }.min()
+  }
+
+  package func counters(_ ruleID: String) -> FaultCounters? { index(ruleID).map { entries[$0].counters } }
+
+  /// Of all rules, in their order.
+  package var counters: [(rule: FaultRule, counters: FaultCounters)] { entries.map { ($0.rule, $0.counters) } }
+
+  private func index(_ ruleID: String) -> Int? { entries.firstIndex { $0.rule.id == ruleID } }
+}
+
+/// What a rule has counted. `matched` counts while it is armed.
+package struct FaultCounters: Equatable, Sendable {
+  package var matched = 0
+  package var fired = 0
+  /// Failures that the application saw.
+  package var visible = 0
+  /// How often it may still fire; nil: without end.
+  package var remaining: Int?
+
+  package subscript(_ counter: FaultCounter) -> Int {
+    switch counter {
+    case .matched: matched
+    case .fired: fired
+    case .visible: visible
+    }
+  }
+}
+
+/// A rule at work.
+struct FaultEntry: Sendable {
+  var rule: FaultRule
+  /// nil: no end by time.
+  var deadline: UInt64?
+  var matched = 0
+  var fired = 0
+  var visible = 0
+  /// `fired` when `times` was set, so that `set ID times=3` means three more.
+  var firedBefore = 0
+  /// Of each path, by its hash: what reads and writes have moved since the rule was added; for `after`.
+  var moved = BoundedTable<Int64>()
+
+  init(_ rule: FaultRule, now: UInt64) {
+    self.rule = rule
+    deadline = rule.limit.duration.map { now &+ $0 }
+  }
+
+  var counters: FaultCounters {
+    FaultCounters(matched: matched, fired: fired, visible: visible, remaining: remaining)
+  }
+  var remaining: Int? { rule.limit.times.map { max(0, $0 - (fired - firedBefore)) } }
+
+  /// Whether it is not used up: by `times`, or because `when` lies behind.
+  var canFire: Bool { remaining != 0 && matched < rule.match.when?.last ?? .max }
+  func isArmed(_ now: UInt64) -> Bool { canFire && deadline.map { now < $0 } ?? true }
+
+  /// Those whose bytes count for `after`: the rule's own reads and writes, or, where it matches none, all.
+  var counted: FaultOperations {
+    let own = rule.match.operations.intersection(.moving)
+    return own.isEmpty ? .moving : own
+  }
+}
+
+// What changes the set.
+extension FaultSet {
+  /// As `apply` of a command; what is refused is placed at the statement.
+  @discardableResult
+  package mutating func apply(_ statement: ControlStatement, now: UInt64) throws(ControlError) -> Bool {
+    do { return try apply(statement.command, now: now) } catch {
+      guard error.line == 0 else { throw error }
+      throw statement.place.error(error.message, error.errno)
+    }
+  }
+
+  /// Whether it was a command of the rules; others change nothing here. `now`: nanoseconds of a clock that only goes on.
+  /// EEXIST: the id is taken; ENOENT: there is none such; EFBIG: too many rules. Refused, it changes nothing.
+  @discardableResult
+  package mutating func apply(_ command: ControlCommand, now: UInt64) throws(ControlError) -> Bool {
+    switch command {
+    case .add(let rule): try add(rule, now)
+    case .change(let change): try self.change(change, now)
+    case .record(let on): record = on
+    case .replace(let rules, let seed):
+      var other = FaultSet()
+      other.seed = seed ?? self.seed
+      other.record = record
+      for rule in rules { try other.add(rule, now) }
+      self = other
+    case .del(let id): entries.remove(at: try place(id))
+    case .clear:
+      entries = []
+      draws = BoundedTable()
+      lastNumber = 0
+    case .seed(let seed):
+      self.seed = seed
+      draws = BoundedTable()
+    default: return false
+    }
+    return true
+  }
+
+  private mutating func add(_ rule: FaultRule, _ now: UInt64) throws(ControlError) {
+    guard entries.count < Self.limit else {
+      throw Self.refusal(.EFBIG, "there are \(Self.limit) rules already; del some")
+    }
+    var rule = rule
+    if rule.id.isEmpty {
+      repeat { lastNumber += 1 } while index("r\(lastNumber)") != nil
+      rule.id = "r\(lastNumber)"
+    }
+    guard index(rule.id) == nil else {
+      throw Self.refusal(
+        .EEXIST, "there is a rule \(rule.id) already; set \(rule.id) changes it, del \(rule.id) removes it")
+    }
+    entries.append(FaultEntry(rule, now: now))
+  }
+
+  private mutating func change(_ change: FaultChange, _ now: UInt64) throws(ControlError) {
+    let index = try place(change.id)
+    var entry = entries[index]
+    for attribute in change.attributes { try entry.rule.change(attribute) }
+    try entry.rule.check(change.attributes, at: ControlPlace(line: 0, column: 0))
+    let keys = Set(change.attributes.map(\.key))
+    if keys.contains("for") { entry.deadline = entry.rule.limit.duration.map { now &+ $0 } }
+    if keys.contains("times") { entry.firedBefore = entry.fired }
+    entries[index] = entry
+  }
+
+  private func place(_ id: String) throws(ControlError) -> Int {
+    if let index = index(id) { return index }
+    throw Self.refusal(.ENOENT, "there is no rule \(id)\(suggestion(for: id, among: entries.map(\.rule.id)))")
+  }
+
+  /// The place is the statement's, which is not known here.
+  private static func refusal(_ errno: Errno, _ message: String) -> ControlError {
+    ControlPlace(line: 0, column: 0).error(message, errno)
+  }
+
+  /// The application saw a failure of this rule.
+  package mutating func saw(_ ruleID: String) {
+    if let index = index(ruleID) { entries[index].visible += 1 }
+  }
+
+  /// A read or write has moved so many bytes.
+  package mutating func moved(_ call: FaultCall, bytes: Int64) {
+    guard bytes > 0 else { return }
+    for index in entries.indices where entries[index].countsBytes(of: call) {
+      entries[index].moved.add(bytes, to: FaultEntry.pathKey(call.path))
+    }
+  }
+}
+
+extension FaultEntry {
+  static func pathKey(_ path: [UInt8]) -> UInt64 {
+    var hash = FaultHash(0)
+    hash.add(path)
+    return hash.value
+  }
+
+  func countsBytes(of call: FaultCall) -> Bool {
+    rule.match.after != nil && counted.contains(call.operation) && rule.match.covers(call)
+  }
+}
+
+// What the rules say to a call.
+extension FaultSet {
+  /// What is to happen to the call, counted and used up; nil: nothing.
+  package mutating func decide(_ call: FaultCall, now: UInt64) -> FaultDecision? {
+    guard !entries.isEmpty else { return nil }
+    let evaluation = evaluate(call, now)
+    for index in evaluation.matched { entries[index].matched += 1 }
+    for index in evaluation.fired { entries[index].fired += 1 }
+    for key in evaluation.drawn { draws.add(1, to: key) }
+    return evaluation.decision
+  }
+
+  /// What `decide` would say; nothing is counted.
+  package func preview(_ call: FaultCall, now: UInt64) -> FaultDecision? { evaluate(call, now).decision }
+
+  /// Uses up one of that rule, without asking whether the call matches: for a failure that the kernel hid at first.
+  /// nil: the rule is gone, or used up.
+  package mutating func fire(_ ruleID: String, _ call: FaultCall, now: UInt64) -> FaultDecision? {
+    guard let index = index(ruleID), entries[index].isArmed(now) else { return nil }
+    var evaluation = Evaluation()
+    entries[index].matched += 1
+    entries[index].fired += 1
+    let draw = draw(entries[index].rule, call, &evaluation)
+    evaluation.decide(entries[index], draw, ordinal: entries[index].matched)
+    for key in evaluation.drawn { draws.add(1, to: key) }
+    return evaluation.decision
+  }
+
+  private func evaluate(_ call: FaultCall, _ now: UInt64) -> Evaluation {
+    var evaluation = Evaluation()
+    let operation = FaultOperations(call.operation)
+    for index in entries.indices where entries[index].isArmed(now) {
+      guard !entries[index].rule.match.operations.isDisjoint(with: operation), entries[index].rule.match.covers(call)
+      else { continue }
+      if evaluate(index, operation, call, &evaluation) { break }
+    }
+    evaluation.close(entries)
+    return evaluation
+  }
+
+  /// Whether the search ends with this rule.
+  private func evaluate(
+    _ index: Int, _ operation: FaultOperations, _ call: FaultCall, _ evaluation: inout Evaluation
+  ) -> Bool {
+    let entry = entries[index]
+    if let after = entry.rule.match.after {
+      let left = after - entry.moved[FaultEntry.pathKey(call.path)]
+      if left > 0 {
+        if entry.counted.contains(call.operation), call.length > left { evaluation.limit(to: left, index) }
+        return false
+      }
+    }
+    guard !entry.rule.operations.isDisjoint(with: operation) else { return false }
+    evaluation.matched.append(index)
+    let ordinal = entry.matched + 1
+    guard entry.rule.match.when?.contains(ordinal) ?? true else { return false }
+    let draw = draw(entry.rule, call, &evaluation)
+    if let probability = entry.rule.match.probability, draw.chance >= probability { return false }
+    evaluation.fired.append(index)
+    if entry.rule.effect.isOnlyDelay {
+      evaluation.delay(entry, draw, ordinal)
+      return false
+    }
+    evaluation.decide(entry, draw, ordinal: ordinal)
+    return true
+  }
+
+  /// What chance gives the rule for this call; remembered in `evaluation` if the rule draws at all.
+  private func draw(_ rule: FaultRule, _ call: FaultCall, _ evaluation: inout Evaluation) -> Draw {
+    guard rule.match.probability != nil || rule.effect.delay?.jitter ?? 0 > 0 || rule.effect.corrupt != nil else {
+      return Draw(seed: 0)
+    }
+    var key = FaultHash(0)
+    key.add(Array(rule.id.utf8))
+    key.add(FaultOperations(call.operation).rawValue)
+    key.add(call.path)
+    key.add(UInt64(bitPattern: call.offset ?? -1))
+    evaluation.drawn.append(key.value)
+    var hash = FaultHash(seed)
+    hash.add(key.value)
+    hash.add(UInt64(draws[key.value]))
+    return Draw(seed: hash.value)
+  }
+}
+
+/// The numbers of one rule for one call, each from a stream of its own.
+private struct Draw {
+  let seed: UInt64
+  /// Of 1,000,000,000.
+  let chance: UInt64
+
+  init(seed: UInt64) {
+    self.seed = seed
+    var random = FaultRandom(seed)
+    chance = random.below(1_000_000_000)
+  }
+
+  /// Between base - jitter and base + jitter, never below 0.
+  func delay(_ delay: FaultDelay?) -> UInt64 {
+    guard let delay else { return 0 }
+    guard delay.jitter > 0 else { return delay.base }
+    var random = FaultRandom(seed ^ 0x6a09_e667_f3bc_c908)
+    let drawn = delay.base + random.below(2 * delay.jitter + 1)
+    return drawn > delay.jitter ? drawn - delay.jitter : 0
+  }
+
+  var corruption: UInt64 { FaultHash.mix(seed ^ 0xbb67_ae85_84ca_a73b) }
+}
+
+/// What looking through the rules has come to, and what is to be counted if it is acted on.
+private struct Evaluation {
+  var decision: FaultDecision?
+  var matched: [Int] = []
+  var fired: [Int] = []
+  var drawn: [UInt64] = []
+  private var delay: UInt64 = 0
+  private var delayedBy: [String] = []
+  private var lastDelay: (effect: FaultEffect, ordinal: Int)?
+  private var allowed: Int64?
+  private var allowedBy = 0
+
+  mutating func limit(to bytes: Int64, _ index: Int) {
+    guard bytes < allowed ?? .max else { return }
+    (allowed, allowedBy) = (bytes, index)
+  }
+
+  mutating func delay(_ entry: FaultEntry, _ draw: Draw, _ ordinal: Int) {
+    delay += draw.delay(entry.rule.effect.delay)
+    delayedBy.append(entry.rule.id)
+    lastDelay = (entry.rule.effect, ordinal)
+  }
+
+  mutating func decide(_ entry: FaultEntry, _ draw: Draw, ordinal: Int) {
+    decision = FaultDecision(
+      ruleID: entry.rule.id, effect: entry.rule.effect, delay: delay + draw.delay(entry.rule.effect.delay),
+      ordinal: ordinal, allowed: allowed, delayedBy: delayedBy, corruptionSeed: draw.corruption)
+  }
+
+  /// Without a rule that ends the search, the last delay is the decision, or the limit that must be kept.
+  mutating func close(_ entries: [FaultEntry]) {
+    guard decision == nil else { return }
+    if let lastDelay, let id = delayedBy.popLast() {
+      decision = FaultDecision(
+        ruleID: id, effect: lastDelay.effect, delay: delay, ordinal: lastDelay.ordinal, allowed: allowed,
+        delayedBy: delayedBy)
+    } else if let allowed {
+      let entry = entries[allowedBy]
+      decision = FaultDecision(
+        ruleID: entry.rule.id, effect: FaultEffect(), delay: 0, ordinal: entry.matched, allowed: allowed)
+    }
+  }
+}
+
+// As text.
+extension FaultSet {
+  /// Everything that holds, as lines that could be written back: `link` (of the mount's link and cloud) first, then the
+  /// rules, each with its counters as a comment.
+  package func text(link: [String] = [], now: UInt64) -> String {
+    var lines = link + ["seed \(seed)"]
+    if record { lines.append("set record=1") }
+    lines += entries.map { "\($0.rule.text)  # \($0.comment(now))" }
+    return lines.joined(separator: "\n") + "\n"
+  }
+}
+
+extension FaultEntry {
+  fileprivate func comment(_ now: UInt64) -> String {
+    let left = remaining.map(String.init) ?? "unlimited"
+    var text = "matched=\(matched) fired=\(fired) visible=\(visible) remaining=\(left)"
+    if let deadline {
+      let rest = deadline > now ? (deadline - now).roundedToMilliseconds : 0
+      text += " left=\(Quantity.text(nanoseconds: rest))"
+    }
+    return text
+  }
+}
+
+extension UInt64 {
+  fileprivate var roundedToMilliseconds: UInt64 { self - self % 1_000_000 }
+}

@@ -1,0 +1,212 @@
+import Containers
+import DocsEngine
+import Faults
+import StorageErrors
+import Synchronization
+
+/// Makes a mount fail on command: holds the rules, the link profile and the log, and judges each request.
+package final class FaultInjector: Sendable {
+  let volume: Volume
+  let state = Guarded(FaultState())
+  let held = HeldCalls()
+  /// `faults=off`: the commands that would arm something are refused.
+  private let isAllowed: Bool
+  /// The operations that somebody has an interest in, a bit each: all others pass without a lock.
+  private let interest = Atomic<UInt64>(0)
+  private let cachesAreOff = Atomic<Bool>(false)
+  private let epochNow = Atomic<Int>(0)
+  let caches = Guarded<CacheRefresh?>(nil)
+
+  package init(volume: Volume, isAllowed: Bool) {
+    self.volume = volume
+    self.isAllowed = isAllowed
+  }
+
+  /// Of the link: counts reconnects.
+  var epoch: Int { epochNow.load(ordering: .relaxed) }
+  /// While something is armed, the kernel must ask about everything.
+  var forbidsCaching: Bool { cachesAreOff.load(ordering: .relaxed) }
+
+  func isInterested(in operation: FaultOperation) -> Bool {
+    let wanted = interest.load(ordering: .relaxed)
+    return wanted != 0 && FaultOperations(rawValue: wanted).contains(operation)
+  }
+
+  /// Whether opens shall go past the page cache: each read has to arrive as it was made.
+  var wantsDirectReads: Bool {
+    guard forbidsCaching || epoch > 0 else { return false }
+    return state.withLock { state in
+      state.faults.operations(Clock.now()).contains(.read) || state.hasOldHandles
+    }
+  }
+
+  // MARK: Commands
+
+  /// Carries out a command that concerns faults; false for one that does not. It holds when this returns. EPERM: the
+  /// volume is mounted with faults=off.
+  package func carryOut(_ statement: ControlStatement) throws(ControlError) -> Bool {
+    guard statement.command.isForFaults else { return false }
+    guard isAllowed else {
+      throw statement.place.error("this volume is mounted with faults=off; mount it without", .EPERM)
+    }
+    try state.signal { state -> Result<Void, ControlError> in
+      do throws(ControlError) { return .success(try state.apply(statement, now: Clock.now())) } catch {
+        return .failure(error)
+      }
+    }.get()
+    settle()
+    switch statement.command {
+    case .disconnect(let profile, _) where profile.isEngines:
+      volume.cutLink(reason: "disconnected by command; docsfs reconnect mends it")
+    case .disconnect, .reconnect: volume.joinLink()
+    default: break
+    }
+    return true
+  }
+
+  /// Brings everything in line with the rules and the link as they are now.
+  private func settle() {
+    let now = Clock.now()
+    let (wanted, isArmed, epoch, tracks) = state.withLock { state in
+      (state.interest(now), state.isArmed(now), state.link.epoch, state.mayLose(now))
+    }
+    volume.trackLosses(tracks)
+    interest.store(wanted.rawValue, ordering: .releasing)
+    epochNow.store(epoch, ordering: .releasing)
+    let wasArmed = cachesAreOff.exchange(isArmed, ordering: .acquiringAndReleasing)
+    endHeld(now)
+    if isArmed || wasArmed { caches.withLock { $0 }?.refresh(wait: isArmed) }
+    held.poke()
+  }
+
+  /// Calls that a rule or the link holds, and does not any more, go on.
+  private func endHeld(_ now: UInt64) {
+    guard held.count > 0 else { return }
+    let (rules, isDown) = state.withLock { ($0.faults.armedIDs(now), $0.failsByLink) }
+    held.end { cause in
+      switch cause {
+      case .rule(let id): !rules.contains(id)
+      case .link: !isDown
+      case .work: false
+      }
+    }
+  }
+
+  // MARK: Time
+
+  /// Serves timers, until the mount is gone.
+  func run() {
+    held.run(
+      nextTick: { self.state.withLock { $0.nextExpiry(Clock.now()) } },
+      tick: {
+        let mends = self.state.signal { $0.link.expire(now: Clock.now()) }
+        self.settle()
+        if mends { self.volume.joinLink() }
+      })
+  }
+
+  // MARK: Handles
+
+  /// A file is being opened.
+  func opened() -> LinkMoment {
+    state.withLock { state in
+      state.openByEpoch[state.link.epoch, default: 0] += 1
+      return LinkMoment(epoch: state.link.epoch, disconnects: state.link.disconnects)
+    }
+  }
+
+  var moment: LinkMoment {
+    state.withLock { LinkMoment(epoch: $0.link.epoch, disconnects: $0.link.disconnects) }
+  }
+  var failsByLink: Bool { state.withLock { $0.failsByLink } }
+
+  func closed(_ moment: LinkMoment) {
+    state.withLock { state in
+      let left = (state.openByEpoch[moment.epoch] ?? 1) - 1
+      state.openByEpoch[moment.epoch] = left > 0 ? left : nil
+    }
+  }
+
+  // MARK: What it says
+
+  /// The application has seen a failure.
+  func saw(_ rule: String?) {
+    state.signal { state in
+      if let rule { state.faults.saw(rule) } else { state.linkFailures += 1 }
+    }
+  }
+
+  /// The link, the cloud's conditions and the rules, as lines that could be written back.
+  package func text(cloud: ControlCommand?) -> String {
+    state.withLock { state in
+      let now = Clock.now()
+      return state.faults.text(link: [state.link.text(now: now), cloud?.text].compactMap { $0 }, now: now)
+    }
+  }
+
+  package func log(from place: Int, count: Int) -> [UInt8] {
+    state.withLock { $0.log.bytes(from: place, count: count) }
+  }
+  package var logRange: Range<Int> { state.withLock { $0.log.start..<$0.log.end } }
+
+  /// Waits until the rule's counter is at least `count`; false when it is not within `timeout` seconds, or `cancelled`
+  /// says so. ENOENT: there is no such rule.
+  package func wait(
+    for id: String, _ counter: FaultCounter, atLeast count: Int, timeout: Double?, cancelled: () -> Bool
+  ) throws(Errno) -> Bool {
+    let limit = timeout.map { Clock.now() + UInt64($0 * 1e9) } ?? .max
+    while true {
+      let found = state.next(until: min(limit, Clock.now() + 100_000_000)) { state -> Bool? in
+        guard let counters = state.faults.counters(id) else { return false }
+        return counters[counter] >= count ? true : nil
+      }
+      if let found {
+        guard found else { throw .ENOENT }
+        return true
+      }
+      if Clock.now() >= limit || cancelled() { return false }
+    }
+  }
+}
+
+extension ControlCommand {
+  /// Whether it changes rules, the link or the log.
+  fileprivate var isForFaults: Bool {
+    switch self {
+    case .add, .change, .record, .replace, .del, .clear, .seed, .disconnect, .reconnect, .mark: true
+    default: false
+    }
+  }
+}
+
+extension FaultState {
+  mutating func apply(_ statement: ControlStatement, now: UInt64) throws(ControlError) {
+    switch statement.command {
+    case .mark(let text): log.append(.mark(text))
+    case .disconnect(let profile, let duration):
+      link.disconnect(profile, until: duration.map { now &+ $0 })
+      laterFrom = now + 5_000_000_000
+    case .reconnect: link.reconnect()
+    default: try faults.apply(statement, now: now)
+    }
+  }
+
+  /// The link is down, and it is not the engine alone that answers for that.
+  var failsByLink: Bool { link.profile.map { !$0.isEngines } ?? false }
+
+  /// Handles that an earlier disconnect has broken are still open.
+  var hasOldHandles: Bool { openByEpoch.keys.contains { link.answer(forHandleOfEpoch: $0) != nil } }
+
+  func isArmed(_ now: UInt64) -> Bool { faults.isArmed(now) || faults.record || failsByLink }
+
+  func interest(_ now: UInt64) -> FaultOperations {
+    if faults.record || failsByLink { return .all }
+    let wanted = faults.operations(now).union(link.epoch > 0 ? .handled : [])
+    // Lookups tell the kernel's second try of a call from another call.
+    return wanted.isEmpty && retries.isEmpty ? [] : wanted.union(FaultOperations(.lookup))
+  }
+
+  func mayLose(_ now: UInt64) -> Bool { faults.mayLose(now) || failsByLink && link.profile?.dropsUnsynced == true }
+
+  func nextExpiry(_ now: UInt64) -> UInt64? { [faults.nextExpiry(now), link.until].compactMap { $0 }.min() }
+}
