@@ -78,7 +78,7 @@ let package = Package(
       swiftSettings: strict),
     .testTarget(
       name: "MountedTests",
-      dependencies: [
+      dependencies: ["Faults", "Containers", 
         "TestSupport", "DocumentMigration", "StorageErrors", "Ubiquity", "CLinux", "docsfs", "ArticleMoves",
       ],
       exclude: ["Programs"], swiftSettings: strict),

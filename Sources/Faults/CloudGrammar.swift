@@ -82,6 +82,8 @@ extension CloudConditions {
       authExpired = true
     case "op": operations = try attribute.cloudOperations()
     case "times": times = try attribute.count(1...Int.max)
+    case "" where CloudChange.keys.contains(attribute.text):
+      throw attribute.error("\(attribute.text) wants a value: \(attribute.text)=…")
     default:
       let word = attribute.key.isEmpty ? attribute.text : attribute.key + "="
       let hint = suggestion(for: attribute.key.isEmpty ? attribute.text : attribute.key, among: CloudChange.keys)

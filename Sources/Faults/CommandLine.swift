@@ -136,7 +136,9 @@ private struct Scanner {
       try refuseNUL(high << 4 | low, at: place - 2)
       place += 2
       return high << 4 | low
-    default: return byte
+    default:
+      try refuseNUL(byte, at: place - 1)
+      return byte
     }
   }
 }

@@ -107,6 +107,7 @@ package struct ControlArguments: Sendable {
     guard left.key.isEmpty else {
       throw left.error("\(left.key)= is not wanted here\(suggestion(for: left.key, among: known))")
     }
+    if known.contains(left.text) { throw left.error("\(left.text) wants a value: \(left.text)=…") }
     throw left.error(
       "\(left.text) is not wanted here\(suggestion(for: left.text, among: known)); quote what holds blanks")
   }
@@ -115,8 +116,8 @@ package struct ControlArguments: Sendable {
 extension ControlAttribute {
   package func flag() throws(ControlError) -> Bool {
     switch text {
-    case "1", "true", "yes": return true
-    case "0", "false", "no": return false
+    case "1", "true", "yes", "on": return true
+    case "0", "false", "no", "off": return false
     default: throw error("\(key)= is 0 or 1, not \(text)")
     }
   }

@@ -59,6 +59,11 @@ package struct FaultDecision: Equatable, Sendable {
   /// Whether anything is injected; else there is only a limit that the call must keep.
   package var isFault: Bool { !effect.isEmpty }
 
+  /// So many bytes the call may move, of all that shortens it; nil: all.
+  package var limit: Int64? {
+    [allowed, effect.short.map(Int64.init), effect.torn.map(Int64.init)].compactMap { $0 }.min()
+  }
+
   /// Flips `effect.corrupt` bits, all different, at places that follow from the seed and the call.
   package func corrupt(_ bytes: UnsafeMutableRawBufferPointer) {
     guard let wanted = effect.corrupt, !bytes.isEmpty else { return }

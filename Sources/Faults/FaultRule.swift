@@ -118,6 +118,8 @@ package struct FaultEffect: Equatable, Sendable {
 
   package init() {}
   package var isEmpty: Bool { self == FaultEffect() }
+  /// What the call fails with in the end; nil: it does not.
+  package var failure: Errno? { errno ?? (torn != nil ? .EIO : nil) }
   /// Such a rule adds its delay, and the search goes on.
   package var isOnlyDelay: Bool {
     var rest = self

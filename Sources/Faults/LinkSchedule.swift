@@ -68,7 +68,8 @@ package struct LinkSchedule: Equatable, Sendable {
   /// The line that could be written back; nil when connected.
   package func text(now: UInt64) -> String? {
     guard let profile else { return nil }
-    let left = until.map { $0 > now ? $0 - now : 1 }
+    // In whole milliseconds, for people; never none, which would be no time.
+    let left = until.map { max(1, ($0 - min(now, $0) + 999_999) / 1_000_000) * 1_000_000 }
     return ControlCommand.disconnect(profile, duration: left).text
   }
 }

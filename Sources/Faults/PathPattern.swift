@@ -1,11 +1,15 @@
-/// What `path=` and `exe=` compare with: a glob or a regular expression over the bytes of a path.
-package struct PathPattern: Equatable, Sendable {
+/// What `path=` and `exe=` compare with: a glob or a regular expression over the bytes of a path. It never changes; a
+/// class, because a rule is copied for each call that it is compared with.
+package final class PathPattern: Equatable, Sendable {
   /// As written: a glob, or `re:` and a regular expression.
   package let source: [UInt8]
   private let subject: Subject
   private let program: ByteProgram?
   /// The whole path or name that a glob without wildcards stands for.
   private let literal: [UInt8]?
+  /// What every match begins and ends with: most paths are told apart by these, without the program.
+  private let head: [UInt8]
+  private let tail: [UInt8]
 
   private enum Subject { case path, lastName }
 
@@ -21,13 +25,13 @@ package struct PathPattern: Equatable, Sendable {
     self.source = source
     if source.starts(with: Array("re:".utf8)) {
       subject = .path
-      literal = nil
+      (literal, head, tail) = (nil, [], [])
       program = try RegexParser.program(Array(source.dropFirst(3)))
       return
     }
     let glob = try Glob(source)
     subject = glob.isWholePath ? .path : .lastName
-    literal = glob.literal
+    (literal, head, tail) = (glob.literal, glob.head, glob.tail)
     program = literal == nil ? try glob.program() : nil
   }
 
@@ -41,6 +45,8 @@ package struct PathPattern: Equatable, Sendable {
       case .lastName: path[((path.lastIndex(of: 0x2f) ?? -1) + 1)...]
       }
     if let literal { return text.elementsEqual(literal) }
+    guard text.count >= head.count + tail.count, text.starts(with: head), text.suffix(tail.count).elementsEqual(tail)
+    else { return false }
     return program?.matches(text) ?? false
   }
 }
@@ -112,10 +118,15 @@ private struct Glob {
     }
   }
 
-  var literal: [UInt8]? {
+  var literal: [UInt8]? { head.count == tokens.count ? head : nil }
+  /// Up to the first wildcard, and behind the last.
+  var head: [UInt8] { Self.bytes(tokens) }
+  var tail: [UInt8] { Self.bytes(tokens.reversed()).reversed() }
+
+  private static func bytes(_ tokens: some Sequence<Token>) -> [UInt8] {
     var bytes: [UInt8] = []
     for token in tokens {
-      guard case .byte(let byte) = token else { return nil }
+      guard case .byte(let byte) = token else { break }
       bytes.append(byte)
     }
     return bytes

@@ -20,7 +20,9 @@ package struct FaultKey: Sendable {
     FaultKey(name: "pid", kind: .match, form: "pid=4711", help: "the caller's process"),
     FaultKey(name: "exe", kind: .match, form: "exe=GLOB", help: "the caller's program: its path or last name"),
     FaultKey(name: "fh", kind: .match, form: "fh=old|new", help: "opened before the last reconnect, or after it"),
-    FaultKey(name: "range", kind: .match, form: "range=0-4K", help: "calls that touch these bytes; 64K- has no end"),
+    FaultKey(
+      name: "range", kind: .match, form: "range=0-4K",
+      help: "calls that touch bytes from 0 to before 4K; 64K- has no end"),
     FaultKey(
       name: "when", kind: .match, form: "when=3[..7][+2]", help: "the third to seventh call that matches, every second"),
     FaultKey(
@@ -63,7 +65,7 @@ extension FaultRule {
     case "op": match.operations = try attribute.operations()
     case "path": match.path = try attribute.pattern()
     case "uid":
-      guard let uid = UInt32(attribute.text), uid != .max else {
+      guard let uid = decimal(attribute.text).flatMap(UInt32.init(exactly:)), uid != .max else {
         throw attribute.error("uid=\(attribute.text) is no user's number")
       }
       match.uid = uid
@@ -135,6 +137,29 @@ extension FaultRule {
   }
 }
 
+extension FaultOperation {
+  /// What people look for by the names of system calls, or of FUSE's requests.
+  fileprivate static func named(byOthers name: String) -> String? {
+    switch name {
+    case "close", "release": "flush, which is close(2)"
+    case "fdatasync", "sync", "syncfs": "fsync"
+    case "ftruncate": "truncate"
+    case "setattr": "chmod,chown,truncate,utimens"
+    case "utime", "utimes", "touch": "utimens"
+    case "remove", "rm": "unlink,rmdir"
+    case "mv": "rename"
+    case "fstat", "lstat", "statx": "stat"
+    case "access", "forget": "lookup"
+    case "pread", "readv", "preadv", "mmap": "read"
+    case "pwrite", "writev", "pwritev", "append": "write"
+    case "readlinkat": "readlink"
+    case "statvfs", "df": "statfs"
+    case "ls", "getdents", "readdirplus": "opendir,readdir"
+    default: nil
+    }
+  }
+}
+
 extension FaultOperations {
   package var names: String { list.map(\.rawValue).joined(separator: ", ") }
 
@@ -185,15 +210,18 @@ extension ControlAttribute {
   }
 
   fileprivate func unknownKey() -> ControlError {
-    if key.isEmpty {
-      let isKey = FaultKey.names.contains(text)
-      let hint =
-        isKey
-        ? "; write \(FaultKey.all.first { $0.name == text }?.form ?? text)"
-        : suggestion(for: text, among: FaultKey.names)
-      return error("\(text) is no key=value\(hint)")
-    }
-    return error("unknown key \(key)=\(suggestion(for: key, among: FaultKey.names))")
+    guard key.isEmpty else { return error("unknown key \(key)=\(suggestion(for: key, among: FaultKey.names))") }
+    let hint =
+      if let known = FaultKey.all.first(where: { $0.name == text }) {
+        "; write \(known.form)"
+      } else if FaultOperation(rawValue: text) != nil {
+        "; write op=\(text)"
+      } else if Errno(name: text) != nil {
+        "; write errno=\(text)"
+      } else {
+        suggestion(for: text, among: FaultKey.names)
+      }
+    return error("\(text) is no key=value\(hint)")
   }
 
   func ruleID() throws(ControlError) -> String {
@@ -215,12 +243,12 @@ extension ControlAttribute {
         operations.formUnion(FaultOperations(operation))
       } else if let group = FaultOperationGroup.all.first(where: { $0.name == name }) {
         operations.formUnion(group.operations)
-      } else if ["release", "forget"].contains(name) {
-        throw error("op=\(name) answers nobody, so it cannot fail; close(2) is op=flush")
+      } else if let call = FaultOperation.named(byOthers: name) {
+        throw error("unknown operation \(name); write op=\(call)")
       } else {
         guard !name.isEmpty else { throw error("an operation is missing beside a comma") }
         let known = FaultOperation.allCases.map(\.rawValue) + FaultOperationGroup.all.map(\.name)
-        throw error("unknown operation \(name)\(suggestion(for: name, among: known))")
+        throw error("unknown operation \(name)\(suggestion(for: name.lowercased(), among: known))")
       }
     }
     return operations
@@ -269,7 +297,8 @@ extension ControlAttribute {
     guard let last = decimal(tail) else { throw form }
     guard last >= first else { throw error("when=\(text) ends before it begins, and matches nothing") }
     // The last one that is reached, so that equal sets are equal.
-    return FaultOrdinals(first: first, last: last - (last - first) % step, step: last == first ? 1 : step)
+    let reached = last - (last - first) % step
+    return FaultOrdinals(first: first, last: reached, step: reached == first ? 1 : step)
   }
 
   fileprivate func probability() throws(ControlError) -> UInt64 {

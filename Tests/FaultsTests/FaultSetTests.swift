@@ -99,6 +99,7 @@ final class FaultSetTests: FaultsTestCase {
 
   func testAfterCountsReadsAndWritesForOtherOperations() throws {
     var set = try set("op=fsync after=10 errno=EIO")
+    XCTAssertEqual(set.operations(0), FaultOperations.moving.union(FaultOperations(.fsync)), "they must be told of")
     XCTAssertNil(set.decide(call(.fsync), now: 0))
     set.moved(call(.write), bytes: 9)
     XCTAssertNil(set.decide(call(.fsync), now: 0))
@@ -111,6 +112,15 @@ final class FaultSetTests: FaultsTestCase {
     let decision = try XCTUnwrap(set.decide(call(.write, at: 0, length: 100), now: 0))
     XCTAssertEqual(decision.ruleID, "slow")
     XCTAssertEqual(decision.allowed, 10)
+  }
+
+  func testWhatShortensACallAddsUp() throws {
+    var set = try set("op=write after=100 errno=ENOSPC", "op=write path=s short=50", "op=write path=t torn=200")
+    func limit(_ path: String) -> Int64? { set.decide(call(.write, path, at: 0, length: 1000), now: 0)?.limit }
+    XCTAssertEqual(limit("/s"), 50)
+    XCTAssertEqual(limit("/t"), 100)
+    XCTAssertEqual(limit("/u"), 100)
+    XCTAssertEqual(set.decide(call(.write, "/t", at: 0, length: 1000), now: 0)?.effect.failure, .EIO)
   }
 
   func testSetChangesARuleAndKeepsWhatItCounted() throws {

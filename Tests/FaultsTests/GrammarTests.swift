@@ -12,7 +12,8 @@ final class GrammarTests: FaultsTestCase {
       "add hang", "add op=read short=1", "add torn=512", "add corrupt", "add op=read corrupt=9", "add lose=dirty",
       "add kill", "add kill=TERM", "add path=re:^/a{1,2}$ errno=EIO", #"add path="a b\xff" errno=ENOTSUP"#,
       "add errno=400",
-      "add prob=0.0000001% errno=EIO", "add when=3.. errno=EIO", "add when=2+3 errno=EIO", "add delay=1500us errno=EIO",
+      "add prob=0.0000001% errno=EIO", "add when=3.. errno=EIO", "add when=2+3 errno=EIO", "add when=3..7+23 errno=EIO",
+      "add delay=1500us errno=EIO",
       "set r1 times=4 errno=", "set r1 hang", "set record=1", "set record=0", "del r1", "clear",
       "seed 18446744073709551615",
       "disconnect", "disconnect profile=nfs-soft for=10s", "reconnect", "cloud offline", "cloud online",
@@ -79,7 +80,15 @@ final class GrammarTests: FaultsTestCase {
       ("add op=raed errno=EIO", "1:5: unknown operation raed; did you mean read?"),
       ("add op=read, errno=EIO", "1:5: an operation is missing beside a comma"),
       ("add op= errno=EIO", "1:5: op= wants a value behind it"),
-      ("add op=release errno=EIO", "1:5: op=release answers nobody, so it cannot fail; close(2) is op=flush"),
+      ("add op=release errno=EIO", "1:5: unknown operation release; write op=flush, which is close(2)"),
+      ("add op=setattr errno=EIO", "1:5: unknown operation setattr; write op=chmod,chown,truncate,utimens"),
+      ("add op=READ errno=EIO", "1:5: unknown operation READ; did you mean read?"),
+      ("add op:read errno:EIO", "1:5: op:read is no key=value"),
+      ("add read", "1:5: read is no key=value; write op=read"),
+      ("add op=read EIO", "1:13: EIO is no key=value; write errno=EIO"),
+      ("cloud latency 80ms", "1:7: latency wants a value: latency=…"),
+      ("disconnect smb for 10s", "1:16: for wants a value: for=…"),
+      ("wait id=a fired 1", ""), ("evict a recursive", "1:9: recursive wants a value: recursive=…"),
       ("add op=read", "1:1: the rule has no effect; there are \(effects)"),
       (
         "add op=lookup short=1", "1:15: short= happens to read, write, copy_file_range only, and op= names none of them"
@@ -143,7 +152,7 @@ final class GrammarTests: FaultsTestCase {
       ("evict a b", "1:9: b is not wanted here; quote what holds blanks"),
       ("evict a recursvie=1", "1:9: recursvie= is not wanted here; did you mean recursive?"),
       (#"pin "abc"#, "1:5: this quote is never closed"), (#"pin "a\x00""#, "1:7: no path or value holds a NUL"),
-      ("pin a\0b", "1:6: no path or value holds a NUL"),
+      ("pin \"a\\\0\"", "1:8: no path or value holds a NUL"), ("pin a\0b", "1:6: no path or value holds a NUL"),
       ("replace x", #"1:1: replace is written as JSON: {"replace":[{"op":"read","errno":"EIO"}],"seed":42}"#),
     ]
     for (text, message) in table {

@@ -133,6 +133,8 @@ final class LinkTests: FaultsTestCase {
     XCTAssertNil(link.text(now: 0))
     link.disconnect(try profile("smb"), until: 10_000_000_000)
     XCTAssertEqual(link.text(now: 4_000_000_000), "disconnect profile=smb for=6s")
+    XCTAssertEqual(link.text(now: 4_000_500_000), "disconnect profile=smb for=6s")
+    XCTAssertEqual(link.text(now: 11_000_000_000), "disconnect profile=smb for=1ms")
     link.disconnect(try profile("smb"))
     XCTAssertEqual(link.text(now: 0), "disconnect profile=smb")
   }

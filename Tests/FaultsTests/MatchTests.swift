@@ -60,7 +60,8 @@ final class MatchTests: FaultsTestCase {
       ("[!a-c]x", ["dx", "-x"], ["ax"]),
       ("[^a]x", ["bx"], ["ax"]), ("[]]x", ["]x"], ["x"]), ("[a-]x", ["-x", "ax"], ["bx"]), ("a\\*", ["a*"], ["ab"]),
       ("*a*b*c*", ["abc", "xaxbxcx", "aabbcc"], ["acb", "ab"]), ("*", ["x", ".hidden"], []), ("**", ["x"], []),
-      ("a**b", ["ab", "axxb"], ["a"]), ("[\\]a]x", ["]x", "ax"], ["bx"]), ("日*", ["日本"], ["本"]),
+      ("a*a", ["aa", "aba"], ["a"]), ("a**b", ["ab", "axxb"], ["a"]), ("[\\]a]x", ["]x", "ax"], ["bx"]),
+      ("日*", ["日本"], ["本"]),
     ]
     for (pattern, yes, no) in table {
       let pattern = try PathPattern(Array(pattern.utf8))

@@ -289,6 +289,8 @@ final class CommandLineTests: MountedTestCase {
     XCTAssertTrue(outcome.text.hasPrefix("given"), outcome.description)
     XCTAssertEqual(try Sys.names(folder), ["f"], "the folder it was filled from is left alone")
     XCTAssertEqual(volume.docsfs("run", "--", "true").status, 0)
+    let piped = volume.docsfs("run", "--", "sh", "-c", "yes | head -n 1")
+    XCTAssertEqual(piped.errors, "", "signals are as they should be")
   }
 
   func testTheDefaultContainer() throws {

@@ -76,6 +76,15 @@ final class FaultCommandTests: MountedTestCase {
     )
   }
 
+  func testOneArgumentMayHoldSeveralLines() throws {
+    let volume = try mount()
+    try volume.run("fault", volume.mountpoint, "add id=a hang # stuck\n\n{\"add\":\n{\"id\":\"b\",\"hang\":true}}")
+    XCTAssertEqual(try volume.run("fault", volume.mountpoint).lines.filter { $0.hasPrefix("add") }.count, 2)
+    refused(
+      volume.docsfs("fault", volume.mountpoint, "clear\n  dle a"), 64, "2:3: unknown command dle; did you mean del?")
+    refused(volume.docsfs("fault", volume.mountpoint, "# nothing"), 64, "fault: the command is empty")
+  }
+
   /// The socket answers while a caller hangs in the mount.
   func testAHangingMountStillTakesCommands() throws {
     let volume = try mount()

@@ -46,15 +46,10 @@ struct Verdict {
   init(_ decision: FaultDecision, _ call: MountCall) {
     rule = decision.ruleID
     let effect = decision.effect
-    errno = effect.errno
+    errno = effect.failure
     delay = decision.delay
     hangs = effect.hang
-    limit = decision.allowed
-    if let short = effect.short { limit = Int64(short) }
-    if let torn = effect.torn, call.operation == .write {
-      limit = Int64(torn)
-      errno = errno ?? .EIO
-    }
+    limit = decision.limit
     if effect.corrupt != nil { corruption = decision }
     losesUnsynced = effect.losesDirty
     kill = effect.kill

@@ -39,18 +39,18 @@ enum FaultCheckCommand {
     }
   }
 
-  static func finding(_ rule: FaultStatus.Rule) -> Finding {
-    var finding = Finding(
-      id: rule.id, rule: rule.rule, matched: rule.matched, fired: rule.fired, visible: rule.visible, problem: nil)
-    if rule.matched == 0 {
-      finding.problem = "never fired, as no call has matched it"
-    } else if rule.fired == 0 {
-      let calls = rule.matched == 1 ? "1 call" : "\(rule.matched) calls"
-      finding.problem = "never fired, though \(calls) matched it"
-    } else if rule.visible == 0 {
-      finding.problem = "fired \(rule.fired == 1 ? "once" : "\(rule.fired) times"), and no program saw it"
-    }
-    return finding
+  private static func finding(_ rule: FaultStatus.Rule) -> Finding {
+    Finding(
+      id: rule.id, rule: rule.rule, matched: rule.matched, fired: rule.fired, visible: rule.visible,
+      problem: problem(matched: rule.matched, fired: rule.fired, visible: rule.visible))
+  }
+
+  /// What is wrong with a rule that has counted so; nil: nothing.
+  static func problem(matched: Int, fired: Int, visible: Int) -> String? {
+    if matched == 0 { return "never fired, as no call has matched it" }
+    if fired == 0 { return "never fired, though \(matched == 1 ? "1 call" : "\(matched) calls") matched it" }
+    if visible == 0 { return "fired \(fired == 1 ? "once" : "\(fired) times"), and no program saw it" }
+    return nil
   }
 
   private struct Report: Encodable { var rules: [Finding] }

@@ -78,15 +78,23 @@ enum FaultCommand {
     return String(decoding: word[...sign], as: UTF8.self) + (value.isEmpty ? "" : ControlLine.word(value))
   }
 
-  /// One command, from the shell's words.
+  /// One command, from the shell's words; a single word may hold several lines.
   static func run(_ words: ArraySlice<[UInt8]>, _ client: ControlClient) throws(Failure) -> Int32 {
-    let statement: ControlStatement?
-    do { statement = try ControlStatement(line(words)) } catch {
-      // Of words that the shell took apart a column tells nothing; the message names the word.
-      throw .usage(words.count == 1 ? error.description : error.message)
+    var input = ControlInput()
+    input.append(line(words))
+    var count = 0
+    while true {
+      let statement: ControlStatement?
+      do { statement = try input.finish() } catch {
+        // Of words that the shell took apart a column tells nothing; the message names the word.
+        throw .usage(words.count == 1 ? error.description : error.message)
+      }
+      guard let statement else { break }
+      try send(statement.command, client)
+      count += 1
     }
-    guard let statement else { throw .usage("fault: the command is empty") }
-    return try send(statement.command, client)
+    guard count > 0 else { throw .usage("fault: the command is empty") }
+    return ExitCode.done
   }
 
   private static func runInput(_ client: ControlClient) throws(Failure) -> Int32 {
@@ -97,8 +105,7 @@ enum FaultCommand {
       if count < 0, errno == EINTR { continue }
       input.append(piece.prefix(max(0, count)))
       while let statement = try next(&input, isLast: count <= 0) {
-        let exit = try send(statement.command, client, at: statement.place)
-        if exit != ExitCode.done { return exit }
+        try send(statement.command, client, at: statement.place)
       }
       if count <= 0 { return ExitCode.done }
     }
@@ -111,7 +118,7 @@ enum FaultCommand {
   /// Shows what the daemon says meanwhile; throws what it says when it refuses.
   private static func send(
     _ command: ControlCommand, _ client: ControlClient, at place: ControlPlace? = nil
-  ) throws(Failure) -> Int32 {
+  ) throws(Failure) {
     var bar = ProgressBar(command.verb)
     let last = try client.run(ControlRequest(command)) { reply in
       if let progress = reply.progress { bar.show(progress) }
@@ -120,7 +127,7 @@ enum FaultCommand {
       Console.error("\(item.path): \(reason)")
     }
     bar.clear()
-    guard let exit = last.exit, exit != ExitCode.done else { return ExitCode.done }
+    guard let exit = last.exit, exit != ExitCode.done else { return }
     let message = (last.error ?? "\(command.verb): refused").withoutPlace
     throw Failure(place.map { "standard input:\($0.line):\($0.column): \(message)" } ?? message, exit)
   }

@@ -101,7 +101,7 @@ enum MigrateTrees {
   private static func evictOnce(_ path: DocumentPath, _ mount: MountEntry) throws(Failure) -> String? {
     guard let place = try PathResolver.current().place(FilePath(path.bytes)) else { return "its mount has gone" }
     var refused: String?
-    let last = try ControlClient(mount).run(.evict(place.relative, recursive: false)) { reply in
+    let last = try ControlClient(mount).run(ControlRequest(.evict(place.relative, recursive: false))) { reply in
       refused = reply.refused ?? refused
     }
     return last.exit == ExitCode.done ? nil : refused ?? last.error ?? "docsfs evict failed"

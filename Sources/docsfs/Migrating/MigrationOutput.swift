@@ -1,3 +1,4 @@
+import Faults
 import Containers
 import DocumentMigration
 

@@ -16,7 +16,7 @@ enum Spawn {
     var errorDescriptor: Int32?
   }
 
-  /// `inNewSession`: away from the terminal. Signals that docsfs blocks are unblocked in the child.
+  /// `inNewSession`: away from the terminal. Signals that docsfs blocks or ignores are not in the child.
   static func start(
     program: String, searchingPath: Bool, _ arguments: [[UInt8]], _ files: Files = Files(),
     environment: [[UInt8]]? = nil, inNewSession: Bool = false
@@ -31,7 +31,11 @@ enum Spawn {
     var none = sigset_t()
     sigemptyset(&none)
     posix_spawnattr_setsigmask(&attributes, &none)
-    var flags = Int32(POSIX_SPAWN_SETSIGMASK)
+    // docsfs ignores it, and what is ignored stays so in the child: `yes | head` would not end as it should.
+    var restored = none
+    sigaddset(&restored, SIGPIPE)
+    posix_spawnattr_setsigdefault(&attributes, &restored)
+    var flags = Int32(POSIX_SPAWN_SETSIGMASK) | Int32(POSIX_SPAWN_SETSIGDEF)
     // POSIX_SPAWN_SETSID, which only _GNU_SOURCE declares.
     if inNewSession { flags |= 0x80 }
     posix_spawnattr_setflags(&attributes, Int16(flags))

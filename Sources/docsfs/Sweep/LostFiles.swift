@@ -45,7 +45,8 @@ struct LostFiles: Sendable {
     for home in own.indices where !own[..<home].contains(own[home]) {
       let group = originals.indices.filter { own[$0] == own[home] }
       var candidates = group.map { index in
-        (found[originals[index].names.last ?? []] ?? []).compactMap { root(of: originals[index], at: $0, places) }
+        (found[originals[index].names.last ?? []] ?? [])
+          .compactMap { root(of: originals[index], at: $0, places) }.filter { $0 != own[home] }
       }
       let common = candidates[0].filter { root in candidates.allSatisfy { $0.contains(root) } }
       if !common.isEmpty { candidates = candidates.map { _ in common } }

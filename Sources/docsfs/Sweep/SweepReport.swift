@@ -20,7 +20,8 @@ struct SweepReport {
     let rows = outcomes.map { outcome in
       [
         outcome.fault?.operation.rawValue ?? "", "\(outcome.fault?.ordinal ?? 0)", outcome.fault?.errno.name ?? "",
-        outcome.status.map(String.init) ?? "hung", outcome.isBroken ? "BROKEN" : "held", oneLine(outcome.path),
+        outcome.status.map(String.init) ?? "hung", outcome.isBroken ? "BROKEN" : files == 0 ? "-" : "held",
+        oneLine(outcome.path),
         outcome.errors.last ?? "",
       ]
     }
@@ -28,6 +29,9 @@ struct SweepReport {
       .print()
     for outcome in broken { Console.print("broken by \(outcome.name): \(oneLine(outcome.loss))") }
     for outcome in hung { Console.print("hung: \(outcome.name)") }
+    if files == 0 {
+      Console.print("nothing could be lost: CMD names no file outside of the mount, and --with gives none")
+    }
     Console.print(summary)
   }
 
@@ -99,7 +103,7 @@ struct SweepReport {
     var lines = [
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>",
       "<testsuite name=\"\(xml("docsfs sweep: \(commandText)"))\" tests=\"\(outcomes.count)\" "
-        + "failures=\"\(broken.count)\" errors=\"\(hung.filter { !$0.isBroken }.count)\" time=\"\(seconds)\">",
+        + "failures=\"\(broken.count)\" errors=\"\(hung.filter { !$0.isBroken }.count)\" time=\"\(rounded(seconds))\">",
     ]
     for outcome in outcomes { lines += testCase(outcome) }
     return (lines + ["</testsuite>"]).joined(separator: "\n") + "\n"
@@ -108,7 +112,7 @@ struct SweepReport {
   private func testCase(_ outcome: SweepOutcome) -> [String] {
     let head =
       "  <testcase classname=\"sweep.\(outcome.fault?.operation.rawValue ?? "")\" name=\"\(xml(outcome.name))\" "
-      + "time=\"\(outcome.seconds)\""
+      + "time=\"\(rounded(outcome.seconds))\""
     let errors = xml(outcome.errors.joined(separator: "\n"))
     if outcome.isBroken {
       return [head + ">", "    <failure message=\"\(xml(outcome.loss))\">\(errors)</failure>", "  </testcase>"]
@@ -132,6 +136,9 @@ extension SweepOutcome {
     return lost.prefix(5).joined(separator: ", ") + more
   }
 }
+
+/// To milliseconds, so that no exponent is written.
+private func rounded(_ seconds: Double) -> Double { (seconds * 1000).rounded() / 1000 }
 
 /// As an attribute or text of XML 1.0, which has no control characters.
 func xml(_ text: String) -> String {

@@ -91,7 +91,7 @@ struct SweepRun {
     let began = Clock.now()
     outcome.status = try runCommand(commandWords(mount), mount, limit: plan.timeout)
     outcome.seconds = Double(Clock.now() - began) / 1e9
-    outcome.errors = lastErrors()
+    outcome.errors = lastErrors(mount)
     try note(&outcome, client)
     try client.require(.init(.record(false)))
     try client.require(.init(.clear))
@@ -141,9 +141,15 @@ struct SweepRun {
     return try child.wait(pid, limit: limit) { mount.kill() }
   }
 
-  private func lastErrors() -> [String] {
-    let text = String(decoding: (try? errorFile.contents()) ?? [], as: UTF8.self)
-    return text.split(separator: "\n").suffix(3).map { oneLine(String($0)) }
+  /// With the words of the command in the place of this run's paths.
+  private func lastErrors(_ mount: FreshMount) -> [String] {
+    var bytes = (try? errorFile.contents())?.suffix(65_536).map { $0 } ?? []
+    bytes = replacing(mount.mountpoint.bytes, in: bytes, with: Array("{mount}".utf8))
+    bytes = replacing(folder.appending("out").bytes, in: bytes, with: Array("{out}".utf8))
+    for number in plan.sources.indices {
+      bytes = replacing(copy(number).bytes, in: bytes, with: plan.sources[number].path.bytes)
+    }
+    return String(decoding: bytes, as: UTF8.self).split(separator: "\n").suffix(3).map { oneLine(String($0)) }
   }
 
   // MARK: What came of it
@@ -178,7 +184,7 @@ struct SweepRun {
       let words = [Array("sh".utf8), Array("-c".utf8)] + filled([command], mount)
       let status = try runCommand(words, mount, limit: plan.timeout)
       if status == 0 { return .held }
-      let said = lastErrors()
+      let said = lastErrors(mount)
       let end = status.map { "the invariant's command ended with \($0)" } ?? "the invariant's command hung"
       return .broken(said.isEmpty ? [end] : said)
     }

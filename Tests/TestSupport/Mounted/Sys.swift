@@ -4,13 +4,13 @@ import StorageErrors
 /// System calls as they are: paths as given, no call repeated, errno thrown.
 package enum Sys {
   @discardableResult
-  static func check(_ result: Int32) throws(Errno) -> Int32 {
+  package static func check(_ result: Int32) throws(Errno) -> Int32 {
     guard result >= 0 else { throw .current }
     return result
   }
 
   @discardableResult
-  static func check(_ result: Int) throws(Errno) -> Int {
+  package static func check(_ result: Int) throws(Errno) -> Int {
     guard result >= 0 else { throw .current }
     return result
   }
