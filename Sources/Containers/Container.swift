@@ -33,6 +33,9 @@ package protocol Container: AnyObject, Sendable {
     sink: (UnsafeRawBufferPointer) throws(ContainerError) -> Void
   ) throws(ContainerError)
 
+  /// What the bytes of a version of a file add up to, where the container tells by the version alone; asks nobody.
+  func checksum(of version: Version) -> ContentDigest?
+
   /// Publishes a file at `path` in one step: readers see what was there or all of the new one, never a part.
   /// `source.isStillCurrent` is asked last before publication; false makes this throw `.cancelled`.
   /// Precondition `.absent`: nothing is there; `.version`: that version is. Otherwise `.preconditionFailed`.
@@ -143,6 +146,16 @@ package struct RemoteItem: Sendable, Equatable {
     self.identity = identity
     self.attributes = attributes
     self.target = target
+  }
+}
+
+/// What the bytes of a file must add up to.
+package struct ContentDigest: Sendable, Equatable {
+  package var algorithm: Digest.Algorithm
+  package var bytes: [UInt8]
+  package init(_ algorithm: Digest.Algorithm, _ bytes: [UInt8]) {
+    self.algorithm = algorithm
+    self.bytes = bytes
   }
 }
 

@@ -8,13 +8,15 @@ import Glibc
 /// - `dir:PATH`, percent-decoded
 /// - `s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME&path_style=0|1&profile=NAME]`; what is not given is AWS's own, or
 ///   comes from where AWS's tools look, see `AWSSettings`
+/// - `webdav+https://HOST[:PORT]/PATH`, `webdav+http://…`: a folder of a WebDAV server; see `DAVCredentials`
 ///
-/// All but the first take `latency=80ms` and `rate=20MiB` as well. `webdav+https://…` is recognised and refused.
+/// All but the first take `latency=80ms` and `rate=20MiB` as well.
 package struct ContainerURL: Sendable, Equatable {
   enum Place: Sendable, Equatable {
     /// Absolute, or relative where the working directory is gone; without `.` and doubled slashes.
     case folder([UInt8])
     case s3(S3Address, profile: String?)
+    case webdav(DAVAddress)
   }
   let place: Place
   /// Seconds that each call takes longer.
@@ -47,8 +49,7 @@ package struct ContainerURL: Sendable, Equatable {
     switch scheme {
     case "dir": try self.init(dir: text.dropFirst(4), whole: text)
     case "s3": try self.init(s3: text)
-    case "webdav", "webdavs", "webdav+http", "webdav+https":
-      throw .unavailable("\(scheme): containers are not in this build; use a folder: dir:PATH")
+    case "webdav+http", "webdav+https": try self.init(webdav: text, scheme: String(scheme.dropFirst(7)))
     default: throw .usage(ContainerURL.unknown(scheme))
     }
   }
@@ -90,6 +91,33 @@ package struct ContainerURL: Sendable, Equatable {
     place = .s3(options.address(bucket, prefix: Array(prefix.joined(separator: [0x2f]))), profile: options.profile)
     self.latency = common.latency
     self.rate = common.rate
+  }
+
+  private init(webdav text: [UInt8], scheme: String) throws(ContainerURLError) {
+    let form = "the form is webdav+https://HOST[:PORT]/PATH"
+    let parts = text.split(separator: 0x3f, maxSplits: 1, omittingEmptySubsequences: false)
+    let prefix = Array("webdav+\(scheme)://".utf8)
+    guard parts[0].count > prefix.count, parts[0].prefix(prefix.count).map({ $0 | 0x20 }) == prefix.map({ $0 | 0x20 })
+    else { throw .usage("a webdav+\(scheme): container needs // and a host; \(form)") }
+    let rest = parts[0].dropFirst(prefix.count)
+    let authority = rest.prefix { $0 != 0x2f }
+    // A text with a password in it is not shown.
+    guard !authority.contains(0x40) else {
+      throw .usage("a container's URL must hold no user or password; write them into ~/.netrc")
+    }
+    let host = String(decoding: authority, as: UTF8.self)
+    let names = rest.dropFirst(authority.count).split(separator: 0x2f).map { percentDecoded($0) ?? [] }
+    guard !host.isEmpty, authority.allSatisfy({ (0x21...0x7e).contains($0) && ![0x22, 0x5c, 0x23].contains($0) }),
+      names.allSatisfy({ (try? ItemName($0)) != nil })
+    else { throw .usage("\(String(decoding: parts[0], as: UTF8.self)): no address of a folder; \(form)") }
+    var common = ContainerURL(path: [0x2f])
+    for option in parts.count == 2 ? parts[1].split(separator: 0x26) : [] {
+      let (name, value) = Self.split(option)
+      guard try common.set(name, value) else { throw Self.unknown(option: name, of: "webdav:", []) }
+    }
+    place = .webdav(DAVAddress(server: "\(scheme)://\(host.lowercased())", names: names))
+    latency = common.latency
+    rate = common.rate
   }
 
   /// Letters, digits, dots and dashes; underscores in old ones.
@@ -134,6 +162,7 @@ package struct ContainerURL: Sendable, Equatable {
     switch place {
     case .folder(let path): "dir:" + percentEncoded(path)
     case .s3(let address, _): "\(address.url)?endpoint=\(address.endpoint)"
+    case .webdav(let address): address.url
     }
   }
 
@@ -158,7 +187,10 @@ package struct ContainerURL: Sendable, Equatable {
     case .folder(let path):
       if createIfMissing { try makeFolders(path) }
       container = DirectoryContainer(path: path)
-    case .s3(let address, let profile): container = S3Container(address) { AWSSettings(profile: profile) }
+    case .s3(let address, let profile):
+      container = LinkFileContainer(S3Container(address) { AWSSettings(profile: profile) })
+    case .webdav(let address):
+      container = LinkFileContainer(WebDAVContainer(address, credentials: DAVCredentials.find(host: address.host)))
     }
     guard latency > 0 || rate != nil else { return container }
     return ThrottledContainer(container, latency: latency, rate: rate)

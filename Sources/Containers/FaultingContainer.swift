@@ -64,6 +64,7 @@ package final class FaultingContainer: Container {
 
   package var url: String { base.url }
   package var traits: ContainerTraits { base.traits }
+  package func checksum(of version: Version) -> ContentDigest? { base.checksum(of: version) }
 
   // MARK: - Meeting
 

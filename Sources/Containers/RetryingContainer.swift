@@ -36,6 +36,7 @@ package final class RetryingContainer: Container {
 
   package var url: String { base.url }
   package var traits: ContainerTraits { base.traits }
+  package func checksum(of version: Version) -> ContentDigest? { base.checksum(of: version) }
 
   private func isWorthIt(_ error: ContainerError) -> Bool {
     error.isTransient && error.code != .versionChanged && error.code != .outOfSpace

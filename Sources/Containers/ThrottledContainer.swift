@@ -45,6 +45,7 @@ package final class ThrottledContainer: Container {
 
   package var url: String { base.url }
   package var traits: ContainerTraits { base.traits }
+  package func checksum(of version: Version) -> ContentDigest? { base.checksum(of: version) }
 
   private func wait(_ call: CallContext) throws(ContainerError) {
     let latency = pace.withLock { $0.latency }

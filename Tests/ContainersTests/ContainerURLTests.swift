@@ -68,7 +68,7 @@ final class ContainerURLTests: XCTestCase {
           bucket: "bucket", prefix: [], endpoint: "https://s3.example.org", region: "eu-1", isPathStyle: false),
         profile: "w"))
     XCTAssertEqual(try ContainerURL(plain.text), plain)
-    XCTAssert(try plain.open() is S3Container)
+    XCTAssert(try plain.open() is LinkFileContainer)
   }
 
   func testMistakesInAnS3URLAreNamed() {
@@ -96,10 +96,27 @@ final class ContainerURLTests: XCTestCase {
     XCTAssertEqual(error("")?.exitCode, 64)
     XCTAssert(error("dri:/a")?.message.contains("did you mean dir?") ?? false)
     XCTAssert(error("note:x")?.message.contains("./note:") ?? false)
-    for url in ["webdav+https://host/x", "webdav+http://host/x"] {
-      XCTAssertEqual(error(url)?.exitCode, 69)
-      XCTAssert(error(url)?.message.contains("not in this build") ?? false)
+  }
+
+  func testWebDAV() throws {
+    let url = try ContainerURL("webdav+https://Host:8443/a%20b/c/?latency=1s")
+    XCTAssertEqual(
+      url.place, .webdav(DAVAddress(server: "https://host:8443", names: [Array("a b".utf8), Array("c".utf8)])))
+    XCTAssertEqual(url.canonical, "webdav+https://host:8443/a%20b/c/")
+    XCTAssertEqual(try ContainerURL(url.text), url)
+    XCTAssertEqual(url.latency, 1)
+    XCTAssert(try ContainerURL("webdav+http://127.0.0.1").open() is LinkFileContainer)
+    for (text, word) in [
+      ("webdav+http:host", "//"), ("webdav+http://", "host"), ("webdav+http:///x", "address"),
+      ("webdav+http://h/../x", "address"), ("webdav+http://h/%00", "address"), ("webdav+http://h/x?rat=1", "rate"),
+      ("webdav+htp://h/", "did you mean webdav+http?"),
+    ] {
+      XCTAssertEqual(error(text)?.exitCode, 64, text)
+      XCTAssert(error(text)?.message.contains(word) ?? false, error(text)?.message ?? text)
     }
+    let secret = error("webdav+https://me:hunter2@host/x")
+    XCTAssertFalse(secret?.message.contains("hunter2") ?? true)
+    XCTAssert(secret?.message.contains("netrc") ?? false)
   }
 
   func testOnlyTheDefaultContainerIsMade() throws {

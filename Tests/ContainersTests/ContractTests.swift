@@ -47,6 +47,11 @@ final class ContractTests: XCTestCase {
     }
   }
 
+  /// Over a container that would hold symlinks itself, of which it makes none.
+  func testLinkFileContainer() {
+    run { LinkFileContainer(DirectoryContainer(path: $0)) }
+  }
+
   private func run(replacesAtOnce: Bool = true, _ open: @escaping ([UInt8]) -> any Container) {
     ContainerContract(holdsAnyBytes: true, replacesAtOnce: replacesAtOnce) {
       let folder = try TemporaryFolder()

@@ -34,7 +34,7 @@ final class S3ContractTests: XCTestCase {
     _ = try S3Place(kind)
     ContainerContract(holdsAnyBytes: false) {
       let place = try S3Place(kind)
-      return .init(try place.open(), other: try place.open())
+      return .init(LinkFileContainer(try place.open()), other: LinkFileContainer(try place.open()))
     }.run()
   }
 }

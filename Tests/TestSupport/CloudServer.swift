@@ -1,3 +1,4 @@
+import Containers
 import Foundation
 import StorageErrors
 import XCTest
@@ -58,5 +59,28 @@ package final class CloudServer: Sendable {
     let parts = container.split(separator: "?", maxSplits: 1).map(String.init)
     let base = parts[0].hasSuffix("/") ? parts[0] : parts[0] + "/"
     return base + name + (parts.count == 2 ? "?" + parts[1] : "")
+  }
+}
+
+/// A folder or prefix of its own on a server.
+package struct CloudPlace: Sendable {
+  package let server: CloudServer
+  package let name: String
+
+  package init(_ kind: CloudServer.Kind) throws {
+    server = try CloudServer.shared(kind)
+    name = "v-\(ContainerID.random().text.prefix(12))"
+    guard kind == .webdav || kind == .apache else { return }
+    let url = server.container(name).replacingOccurrences(of: "webdav+", with: "")
+    let made = try Subprocess(["curl", "-sf", "-X", "MKCOL", url]).finish(within: 20)
+    guard made.succeeded else { throw ProgramFailure(command: "MKCOL", outcome: made) }
+  }
+
+  package var url: String { server.container(name) }
+
+  /// As a mount opens it, with the server's credentials in the environment.
+  package func open() throws -> any Container {
+    for (name, value) in server.values where name.hasPrefix("AWS_") { setenv(name, value, 1) }
+    return try ContainerURL(url).open()
   }
 }

@@ -21,8 +21,13 @@ package struct ContainerContract {
   private let holdsAnyBytes: Bool
   /// Whether a reader sees the old file or the new one, at no moment neither.
   private let replacesAtOnce: Bool
+  /// Bytes that a name may have.
+  private let longestName: Int
 
-  package init(holdsAnyBytes: Bool, replacesAtOnce: Bool = true, make: @escaping () throws -> Fixture) {
+  package init(
+    holdsAnyBytes: Bool, replacesAtOnce: Bool = true, longestName: Int = 255, make: @escaping () throws -> Fixture
+  ) {
+    self.longestName = longestName
     self.holdsAnyBytes = holdsAnyBytes
     self.replacesAtOnce = replacesAtOnce
     self.make = make
@@ -314,7 +319,7 @@ package struct ContainerContract {
     var names = ["a b", "ü", "u\u{308}", "日本", ".hidden", "-rf", "a?b%20", "con", "..."].map {
       Array($0.utf8)
     }
-    names.append([UInt8](repeating: 0x61, count: 255))
+    names.append([UInt8](repeating: 0x61, count: longestName))
     if holdsAnyBytes {
       names.append(contentsOf: (1...255).filter { $0 != 0x2f && $0 != 0x2e }.map { [UInt8($0)] })
       names.append([UInt8](repeating: 0xff, count: 255))
@@ -325,6 +330,8 @@ package struct ContainerContract {
       XCTAssertEqual(try f.other.contents(path, item), [0x78])
     }
     XCTAssertEqual(Set(try f.other.list(.root, CallContext()).map(\.name.bytes)), Set(names))
+    guard longestName < 255 else { return }
+    assertCode(.notRepresentable) { try f.container.put(path(String(repeating: "b", count: 255)), "x") }
   }
 
   private func cancelled(_ f: Fixture) throws {

@@ -46,6 +46,7 @@ package final class FlakyContainer: Container {
 
   package var url: String { base.url }
   package var traits: ContainerTraits { base.traits }
+  package func checksum(of version: Version) -> ContentDigest? { base.checksum(of: version) }
 
   package func identify(create: Bool, _ call: CallContext) throws(ContainerError) -> ContainerID {
     try perform("identify") { () throws(ContainerError) in try base.identify(create: create, call) }

@@ -68,16 +68,11 @@ final class HTTPClient: Sendable {
     _ transfer: HTTPTransfer, _ sink: (UnsafeRawBufferPointer) throws(ContainerError) -> Void
   ) throws(ContainerError) {
     guard !transfer.pending.isEmpty else { return }
-    let bytes = transfer.pending
-    transfer.pending = []
-    // A typed error cannot pass the standard library's closure.
-    let result: Result<Void, ContainerError> = bytes.withUnsafeBytes { piece in
-      do throws(ContainerError) { return .success(try sink(piece)) } catch { return .failure(error) }
-    }
-    try result.get()
-    var room = bytes
-    room.removeAll(keepingCapacity: true)
-    if transfer.pending.isEmpty { transfer.pending = room }
+    var bytes: [UInt8] = []
+    swap(&bytes, &transfer.pending)
+    try bytes.give(to: sink)
+    bytes.removeAll(keepingCapacity: true)
+    swap(&bytes, &transfer.pending)
   }
 
   private func takeConnection(_ request: HTTPRequest) throws(ContainerError) -> HTTPConnection {
@@ -126,7 +121,9 @@ final class HTTPTransfer {
     }
     guard response.headers.count < 256 else { return false }
     guard let colon = line.firstIndex(of: ":") else { return true }
-    response.headers[line[..<colon].lowercased()] = line[line.index(after: colon)...].trimmingBlanks
+    let value = line[line.index(after: colon)...].trimmingBlanks
+    response.headers[line[..<colon].lowercased(), default: ""] +=
+      response[line[..<colon].lowercased()] == nil ? value : ", \(value)"
     return true
   }
 

@@ -110,7 +110,7 @@ final class HTTPConnection: @unchecked Sendable {
     number(CURLOPT_SSL_VERIFYPEER, 1)
     number(CURLOPT_SSL_VERIFYHOST, 2)
     // Where the tools of these clouds look for a certificate authority of one's own.
-    let files = ["AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"]
+    let files = ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "AWS_CA_BUNDLE"]
     if let file = files.lazy.compactMap({ getenv($0) }).first(where: { $0.pointee != 0 }) {
       cc_set_text(handle, CURLOPT_CAINFO, file)
     }
@@ -162,6 +162,8 @@ final class HTTPConnection: @unchecked Sendable {
           "the certificate of \(host) is not trusted (\(detail)); if it is your own, name its authority in SSL_CERT_FILE"
         )
       case CURLE_SSL_CONNECT_ERROR: (.unreachable, "\(host) does not speak TLS (\(detail)); is it an http address?")
+      case CURLE_GOT_NOTHING:
+        (.inconsistent, "\(host) closed the connection without an answer; is it an https address?")
       case CURLE_TOO_MANY_REDIRECTS: (.inconsistent, "\(host) points elsewhere again and again")
       case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL: (.notRepresentable, "not a URL of a server")
       case CURLE_OUT_OF_MEMORY: (.system(.ENOMEM), "out of memory")

@@ -36,7 +36,7 @@ struct HTTPRequest {
 
 struct HTTPResponse {
   var status = 0
-  /// By lower-case name; of repeated ones the last.
+  /// By lower-case name; repeated ones are one, with commas.
   var headers: [String: String] = [:]
   /// What was not given to a sink.
   var body: [UInt8] = []

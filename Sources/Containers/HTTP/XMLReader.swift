@@ -46,10 +46,9 @@ final class XMLReader {
 
   static func read(_ bytes: [UInt8], _ what: String) throws(ContainerError) -> [XMLEvent] {
     let reader = try XMLReader(what)
-    let first: Result<[XMLEvent], ContainerError> = bytes.withUnsafeBytes { piece in
-      do throws(ContainerError) { return .success(try reader.feed(piece)) } catch { return .failure(error) }
-    }
-    return try first.get() + reader.finish()
+    var events: [XMLEvent] = []
+    try bytes.give { piece throws(ContainerError) in events = try reader.feed(piece) }
+    return events + (try reader.finish())
   }
 
   private func parse(_ bytes: UnsafeRawBufferPointer, isLast: Bool) throws(ContainerError) -> [XMLEvent] {

@@ -8,7 +8,8 @@ import Glibc
 /// from being removed. Times and modes are metadata, see `S3Metadata`.
 ///
 /// Changes carry conditions where the store keeps them, which is tried out before the first; where it does not, what is
-/// there is looked at right before. Symlinks and attributes of users it cannot hold.
+/// there is looked at right before. Attributes of users it cannot hold, symlinks only
+/// as a `LinkFileContainer` over it makes them.
 package final class S3Container: Container {
   package let url: String
   let client: S3Client
@@ -25,6 +26,8 @@ package final class S3Container: Container {
     /// Attributes of objects, by key, ETag and time of the last change: a listing has none.
     var attributes: [S3Page.Object: RemoteAttributes] = [:]
     var isTidy = false
+    /// ETags of objects that came in one piece are MD5s here; what the store encrypts itself takes that back.
+    var etagsAreMD5 = false
   }
 
   init(_ address: S3Address, settings: @escaping @Sendable () -> AWSSettings) {
@@ -51,6 +54,22 @@ package final class S3Container: Container {
     return nil
   }
 
+  package func checksum(of version: Version) -> ContentDigest? {
+    guard version.bytes.count == 32, known.withLock({ $0.etagsAreMD5 }) else { return nil }
+    return percentDecoded(
+      version.bytes.enumerated().flatMap { $0.offset % 2 == 0 ? [0x25, $0.element] : [$0.element] }
+    )
+    .map { ContentDigest(.md5, $0) }
+  }
+
+  /// A store that encrypts with a key of its own has ETags that are no digests.
+  func learn(_ response: HTTPResponse) {
+    let isSealed =
+      response["x-amz-server-side-encryption"]?.hasPrefix("aws:kms") == true
+      || response["x-amz-server-side-encryption-customer-algorithm"] != nil
+    if isSealed { known.withLock { $0.etagsAreMD5 = false } }
+  }
+
   package func quota(_ call: CallContext) throws(ContainerError) -> Quota? { nil }
 
   package func changeFeed(_ handler: @escaping @Sendable ([ChangeHint]) -> Void) -> (any ChangeFeed)? { nil }
@@ -75,9 +94,10 @@ package final class S3Container: Container {
     var at: Int64 = 0
     let response = try client.stream(request, call) { response throws(ContainerError) in
       guard response.isSuccess else { return false }
+      self.learn(response)
       // A store that ignores conditions.
       guard self.etag(response) == version else { throw ContainerError(.versionChanged, "\(what): it has changed") }
-      at = try self.start(of: response, range, what)
+      at = try response.rangeStart(range, what)
       return true
     } sink: { piece throws(ContainerError) in
       let skipped = Int(clamping: given - at)
@@ -97,14 +117,6 @@ package final class S3Container: Container {
     }
   }
 
-  private func start(of response: HTTPResponse, _ range: Range<Int64>, _ what: String) throws(ContainerError) -> Int64 {
-    guard response.status == 206 else { return 0 }
-    guard response["content-range"]?.hasPrefix("bytes \(range.lowerBound)-") == true else {
-      throw ContainerError(.inconsistent, "\(what): the store gives another range than was asked for")
-    }
-    return range.lowerBound
-  }
-
   // MARK: - Items
 
   /// nil when there is no such object.
@@ -116,6 +128,7 @@ package final class S3Container: Container {
     let response = try client.send(.init(method: "HEAD", key: key, what: what), call)
     if response.status == 404 { return nil }
     guard response.isSuccess else { throw client.failure(response, what) }
+    learn(response)
     return response
   }
 

@@ -1,5 +1,3 @@
-import Glibc
-
 /// An access key, as AWS's own tools keep it. Never shown in a message.
 struct S3Credentials: Sendable, Equatable {
   var accessKey: String
@@ -14,15 +12,15 @@ struct AWSSettings: Sendable {
   let profileName: String
 
   /// `profile` nil: that of `AWS_PROFILE`, else `default`.
-  init(profile: String? = nil, environment: @escaping @Sendable (String) -> String? = variable) {
+  init(profile: String? = nil, environment: @escaping @Sendable (String) -> String? = environmentVariable) {
     self.environment = environment
     profileName = profile ?? environment("AWS_PROFILE") ?? environment("AWS_DEFAULT_PROFILE") ?? "default"
     let home = environment("HOME") ?? ""
     let config = environment("AWS_CONFIG_FILE") ?? home + "/.aws/config"
     let credentials = environment("AWS_SHARED_CREDENTIALS_FILE") ?? home + "/.aws/credentials"
     let name = profileName
-    self.profile = Self.section(of: contents(of: config)) { $0 == name || $0 == "profile \(name)" }
-      .merging(Self.section(of: contents(of: credentials)) { $0 == name }) { $1 }
+    self.profile = Self.section(of: contents(ofSmallFile: config)) { $0 == name || $0 == "profile \(name)" }
+      .merging(Self.section(of: contents(ofSmallFile: credentials)) { $0 == name }) { $1 }
     isNamed = profile != nil
   }
   private let isNamed: Bool
@@ -61,19 +59,4 @@ struct AWSSettings: Sendable {
     let start = text.drop { $0.isWhitespace }
     return start.lastIndex { !$0.isWhitespace }.map { String(start[...$0]) } ?? ""
   }
-}
-
-/// nil when it is not set, or empty.
-private func variable(_ name: String) -> String? {
-  guard let text = getenv(name), text.pointee != 0 else { return nil }
-  return String(cString: text)
-}
-
-/// A small text file; empty when it cannot be read.
-private func contents(of path: String) -> String {
-  guard let file = fopen(path, "re") else { return "" }
-  defer { fclose(file) }
-  var bytes = [UInt8](repeating: 0, count: 1 << 20)
-  let count = fread(&bytes, 1, bytes.count, file)
-  return String(decoding: bytes.prefix(count), as: UTF8.self)
 }

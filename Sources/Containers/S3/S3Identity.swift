@@ -6,8 +6,6 @@ struct S3Rules: Equatable {
   var keepsAbsent: Bool
   /// `If-Match` refuses another version, and takes the right one.
   var keepsVersion: Bool
-  /// The ETag of an object that came in one piece is its MD5.
-  var etagIsMD5: Bool
 }
 
 extension S3Container {
@@ -58,6 +56,9 @@ extension S3Container {
       throw ContainerError(
         .identityMissing, "the marker .docsfs-container/id of \(url) is damaged: put its 32 hex digits back")
     }
+    let isMD5 = S3Page.bare(response["etag"] ?? "") == hex(Digest.of(response.body, .md5))
+    known.withLock { $0.etagsAreMD5 = isMD5 }
+    learn(response)
     return (id, response["etag"] ?? "")
   }
 
@@ -104,8 +105,6 @@ extension S3Container {
     let refusesWrong = try put("three", "If-Match", "\"\(String(repeating: "0", count: 32))\"").status == 412
     let etag = try head(key, what, call)?["etag"] ?? ""
     let takesRight = try put("four", "If-Match", etag).isSuccess
-    return S3Rules(
-      keepsAbsent: keepsAbsent, keepsVersion: refusesWrong && takesRight,
-      etagIsMD5: S3Page.bare(first["etag"] ?? "") == hex(Digest.of(Array("one".utf8), .md5)))
+    return S3Rules(keepsAbsent: keepsAbsent, keepsVersion: refusesWrong && takesRight)
   }
 }

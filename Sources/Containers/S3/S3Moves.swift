@@ -28,7 +28,7 @@ extension S3Container {
     _ path: ContainerPath, target: [UInt8], attributes: RemoteAttributes, _ call: CallContext
   ) throws(ContainerError) -> RemoteItem {
     throw ContainerError(
-      .notRepresentable, "cannot make the symlink \(path): an S3 store holds none; it stays here alone")
+      .notRepresentable, "cannot make the symlink \(path): an S3 store holds none")
   }
 
   package func setAttributes(

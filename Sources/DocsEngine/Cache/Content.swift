@@ -47,6 +47,10 @@ struct LocalBytes {
   /// CLOCK_MONOTONIC ns of the last byte that came, or of the first waiter.
   var lastProgress: UInt64 = 0
   var failures = 0
+  /// All have come, and are just being added up.
+  var isProving = false
+  /// How often in a row all had come and did not add up to the version's digest.
+  var unproven = 0
   /// Where the last fetch for a reader ended, and by how much it went beyond what was asked.
   var demandEnd: Int64 = -1
   var sequential: Int64 = 0
@@ -65,6 +69,9 @@ struct LocalBytes {
   func has(_ range: Range<Int64>) -> Bool {
     whole || range.upperBound != .max && extents.contains(range.clamped(to: 0..<max(0, size)))
   }
+
+  /// All bytes have come, and nobody has said yet that they are whole.
+  var isComplete: Bool { fetches == 0 && !whole && version != nil && extents.contains(0..<size) }
 
   /// The local bytes that count for the cache.
   var localCount: Int64 { whole ? size : extents.count }

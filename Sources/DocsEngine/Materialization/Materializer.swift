@@ -16,6 +16,8 @@ final class Materializer: Sendable {
   /// The rest of the workers is kept for readers.
   private static let streamWorkers = 12
   private static let fetchesPerContent = 8
+  /// So often a file is fetched again that does not add up to its digest, before its readers are told.
+  private static let proofs = 3
 
   private struct State {
     /// Contents that somebody waits for, and contents that are to become whole.
@@ -32,6 +34,12 @@ final class Materializer: Sendable {
     /// With `materialize=range` nothing but what is read, and what a sequential reader will read next.
     var demandLength: Int64 = 0
     var isStopped = false
+  }
+  /// All bytes of a content have come.
+  private struct LastFetch {
+    var version: Version
+    var generation: Int
+    var size: Int64
   }
   private struct Job {
     var content: Content
@@ -107,8 +115,8 @@ final class Materializer: Sendable {
         state.running[state.nextRun] = call
         return state.nextRun
       }
-      let failure = fetch(job, call, volume)
-      finish(job, failure, volume)
+      let (failure, isProven) = fetch(job, call, volume)
+      finish(job, failure, isProven: isProven, volume)
       state.signal { state in
         state.running[run] = nil
         if job.isStream { state.streaming -= 1 }
@@ -140,40 +148,96 @@ final class Materializer: Sendable {
     return nil
   }
 
-  private func fetch(_ job: Job, _ call: CallContext, _ volume: Volume) -> ContainerError? {
+  /// `isProven`: what came is the whole file, and adds up to its version's checksum.
+  private func fetch(_ job: Job, _ call: CallContext, _ volume: Volume) -> (failure: ContainerError?, isProven: Bool) {
     let content = job.content
     let plan = volume.prepareFetch(content)
     guard case .success(let (path, version, generation, file)) = plan else {
-      return ContainerError(.unreachable, "not fetched")
+      return (ContainerError(.unreachable, "not fetched"), false)
     }
     var at = job.range.lowerBound
+    var held: [UInt8] = []
+    // A file that comes as a whole is proven before anybody reads of it.
+    let proof = isAll(job) ? volume.container.checksum(of: version) : nil
+    let store = { (piece: UnsafeRawBufferPointer) throws(ContainerError) in
+      do throws(Errno) {
+        try writeAll(file.fd, piece, at: at)
+      } catch {
+        throw ContainerError(.system(error), "content of \(path): \(error)")
+      }
+      guard self.arrived(at..<at + Int64(piece.count), content, generation, volume) else {
+        throw ContainerError(.cancelled, "\(path): no longer wanted")
+      }
+      at += Int64(piece.count)
+    }
     do throws(ContainerError) {
       try volume.container.read(path, version: version, range: job.range, call) { piece throws(ContainerError) in
-        guard at + Int64(piece.count) <= job.range.upperBound else {
+        guard at + Int64(held.count + piece.count) <= job.range.upperBound else {
           throw ContainerError(.inconsistent, "\(path): the container gave more than was asked for")
         }
         call.extend(volume.configuration.timeo)
-        do throws(Errno) {
-          try writeAll(file.fd, piece, at: at)
-        } catch {
-          throw ContainerError(.system(error), "content of \(path): \(error)")
-        }
-        guard self.arrived(at..<at + Int64(piece.count), content, generation, volume) else {
-          throw ContainerError(.cancelled, "\(path): no longer wanted")
-        }
-        at += Int64(piece.count)
+        if proof != nil { held.append(contentsOf: piece) } else { try store(piece) }
       }
-      guard at == job.range.upperBound else {
+      guard at + Int64(held.count) == job.range.upperBound else {
         throw ContainerError(.inconsistent, "\(path): the container gave fewer bytes than it said it had")
       }
-      return nil
+      if let proof {
+        guard Digest.of(held, proof.algorithm) == proof.bytes else { throw Self.altered(path) }
+        try held.give(to: store)
+      }
+      return (nil, proof != nil)
     } catch {
       if error.code == .notFound, volume.hasMoved(content, from: path) {
-        return ContainerError(.timedOut, "\(path) was moved while it was fetched")
+        return (ContainerError(.timedOut, "\(path) was moved while it was fetched"), false)
       }
       if error.code == .versionChanged { forget(job.range.lowerBound..<at, content, generation, volume) }
-      return error
+      return (error, false)
     }
+  }
+
+  private static func altered(_ path: some CustomStringConvertible) -> ContainerError {
+    ContainerError(.inconsistent, "\(path): its bytes do not match the container's checksum")
+  }
+
+  private func isAll(_ job: Job) -> Bool {
+    job.range.lowerBound == 0 && job.range.upperBound <= Self.streamLength
+      && job.content.local.withLock { $0.size == job.range.upperBound }
+  }
+
+  /// What is wrong with all bytes of a file together, which was fetched in ranges; nil: nothing.
+  private func disprove(_ content: Content, _ last: LastFetch, _ volume: Volume) -> ContainerError? {
+    guard let checksum = volume.container.checksum(of: last.version) else { return nil }
+    guard let file = try? content.openFile(volume.store, create: false) else {
+      return ContainerError(.system(.EIO), "a content file cannot be read")
+    }
+    if digest(of: file, last.size, checksum.algorithm) == checksum.bytes {
+      content.local.withLock { $0.unproven = 0 }
+      return nil
+    }
+    forget(0..<last.size, content, last.generation, volume)
+    volume.countNothing(content)
+    let isHopeless = content.local.withLock { local in
+      local.unproven += 1
+      guard local.unproven >= Self.proofs else { return false }
+      (local.unproven, local.streaming) = (0, false)
+      return true
+    }
+    if isHopeless { content.failWaiters(.EIO) }
+    return Self.altered("a file of \(last.size) bytes")
+  }
+
+  private func digest(of file: ContentFile, _ size: Int64, _ algorithm: Digest.Algorithm) -> [UInt8] {
+    let digest = Digest(algorithm)
+    let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4_096)
+    defer { room.deallocate() }
+    var at: Int64 = 0
+    while at < size {
+      let count = pread(file.fd, room.baseAddress, Int(min(Int64(room.count), size - at)), off_t(at))
+      guard count > 0 else { return [] }
+      digest.update(UnsafeRawBufferPointer(rebasing: room.prefix(count)))
+      at += Int64(count)
+    }
+    return digest.finish()
   }
 
   /// Bytes lie in the content file: whoever waited for them goes on. False when they are of no interest any more.
@@ -201,17 +265,27 @@ final class Materializer: Sendable {
     }
   }
 
-  private func finish(_ job: Job, _ failure: ContainerError?, _ volume: Volume) {
+  private func finish(_ job: Job, _ failure: ContainerError?, isProven: Bool, _ volume: Volume) {
     let content = job.content
-    let (wants, isWhole, ready) = content.local.withLock { local in
+    let last = content.local.withLock { local -> LastFetch? in
       local.inFlight.remove(job.range)
       local.fetches -= 1
+      guard local.isComplete, !local.isProving, let version = local.version else { return nil }
+      local.isProving = true
+      return LastFetch(version: version, generation: local.generation, size: local.size)
+    }
+    let wrong = isProven ? nil : last.flatMap { disprove(content, $0, volume) }
+    let failure = failure ?? wrong
+    let (wants, isWhole, ready) = content.local.withLock { local in
       if failure != nil { local.failures += 1 }
-      // Whole only now: the last fetch may still have found that the version had changed.
-      if local.fetches == 0, !local.whole, local.version != nil, local.extents.contains(0..<local.size) {
-        local.whole = true
-        local.streaming = false
-        return (false, true, local.satisfied())
+      if let last {
+        local.isProving = false
+        // Whole only now: the last fetch may still have found that the version had changed.
+        if wrong == nil, local.isComplete, local.generation == last.generation {
+          local.whole = true
+          local.streaming = false
+          return (false, true, local.satisfied())
+        }
       }
       return (!local.whole && (local.streaming || !local.waiters.isEmpty), false, [])
     }

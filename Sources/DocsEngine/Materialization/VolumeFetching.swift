@@ -47,6 +47,13 @@ extension Volume {
     }
   }
 
+  /// What had come counts no longer.
+  func countNothing(_ content: Content) {
+    locked { state in
+      if content.isCurrent, !content.owner.isGone { state.countBytes(content.owner, 0) }
+    }
+  }
+
   /// All bytes have come: blocks have changed.
   func becameWhole(_ content: Content) {
     let node = locked { state in

@@ -8,7 +8,7 @@ enum MountCommand {
     details: """
       URL is a folder, as a path or dir:PATH[?latency=80ms&rate=20MiB], or a cloud's: \
       s3://BUCKET[/PREFIX][?endpoint=URL&region=NAME&path_style=0|1&profile=NAME], with the credentials that AWS's own \
-      tools use. Without --container it is your default container, which is made on first use. Local state, edits that are not uploaded yet among it, is kept in \
+      tools use, or webdav+https://HOST/PATH, with those of ~/.netrc. Without --container it is your default container, which is made on first use. Local state, edits that are not uploaded yet among it, is kept in \
       ~/.local/state/docsfs.
 
       Mount options (-o): ro, allow_other, nonempty, materialize=open|range, faults=on|off, io=auto|cached, \

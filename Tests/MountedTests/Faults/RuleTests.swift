@@ -214,6 +214,7 @@ final class RuleTests: MountedTestCase {
     try file.sync()
     try volume.settle()
     XCTAssertEqual(try Sys.text(volume.remote("f")), "third")
+    try file.close()
     XCTAssertTrue(try volume.unmount().succeeded)
     XCTAssertTrue(volume.doctor().succeeded)
   }
@@ -296,7 +297,6 @@ final class RuleTests: MountedTestCase {
     let file = try OpenFile(volume.path("a.txt"), O_RDWR)
     XCTAssertEqual(try file.write("x", at: 0), 1)
     assertErrno(.EIO) { try file.write("x", at: 4096) }
-    assertErrno(.EIO) { try file.write([UInt8](repeating: 0, count: 4096), at: 1) }
     XCTAssertEqual(try file.write("x", at: 8192), 1)
   }
 

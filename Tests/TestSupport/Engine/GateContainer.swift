@@ -156,6 +156,7 @@ package final class GateContainer: Container {
 
   package var url: String { base.url }
   package var traits: ContainerTraits { base.traits }
+  package func checksum(of version: Version) -> ContentDigest? { base.checksum(of: version) }
 
   package func identify(create: Bool, _ call: CallContext) throws(ContainerError) -> ContainerID {
     try perform(.init(operation: .identify, path: .root), call) { () throws(ContainerError) in

@@ -12,17 +12,21 @@ package final class VolumeBench {
   /// Between the gate and the volume.
   package private(set) var cloud: FaultingContainer
   private let policy: RetryingContainer.Policy?
+  private let place: CloudPlace?
   package private(set) var driver: VolumeDriver
   package var volume: Volume { driver.volume }
   package let container: String
   private var states = 1
 
-  /// `files` are at the container before it is mounted; `retrying`: the volume's calls are tried again, as a mount's.
+  /// `files` are at the container before it is mounted; `retrying`: the volume's calls are tried again, as a mount's;
+  /// `over`: a cloud instead of the folder, which stays empty then.
   package init(
     _ files: [String: String] = [:], retrying policy: RetryingContainer.Policy? = nil,
+    over place: CloudPlace? = nil,
     configure: (inout VolumeConfiguration) -> Void = { _ in }
   ) throws {
     self.policy = policy
+    self.place = place
     folder = try TemporaryFolder()
     container = folder.path + "/container"
     configuration = VolumeConfiguration(stateDirectory: folder.path + "/state", uid: 1000, gid: 1000)
@@ -33,15 +37,15 @@ package final class VolumeBench {
       try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
     for (path, text) in files { try Self.write(container, path, Array(text.utf8)) }
-    gate = Self.gate(container)
+    gate = try Self.gate(container, place)
     cloud = FaultingContainer(gate)
     driver = VolumeDriver(try Volume.open(configuration, container: Self.retrying(cloud, policy)))
   }
 
   deinit { volume.stop(timeout: 5) }
 
-  private static func gate(_ path: String) -> GateContainer {
-    GateContainer(DirectoryContainer(path: Array(path.utf8)))
+  private static func gate(_ path: String, _ place: CloudPlace?) throws -> GateContainer {
+    GateContainer(try place?.open() ?? DirectoryContainer(path: Array(path.utf8)))
   }
 
   private static func retrying(_ cloud: FaultingContainer, _ policy: RetryingContainer.Policy?) -> any Container {
@@ -54,7 +58,7 @@ package final class VolumeBench {
 
   /// After `unmount`.
   package func mount() throws {
-    gate = Self.gate(container)
+    gate = try Self.gate(container, place)
     cloud = FaultingContainer(gate)
     driver = VolumeDriver(try Volume.open(configuration, container: Self.retrying(cloud, policy)))
   }

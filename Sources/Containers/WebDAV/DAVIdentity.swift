@@ -1,0 +1,165 @@
+/// What a WebDAV server can do.
+struct DAVRules: Equatable {
+  /// It answers a PUT with the ETag that came of it.
+  var tellsVersion: Bool
+  /// `If-None-Match: *` refuses to replace.
+  var keepsAbsent: Bool
+  /// `If-Match` refuses another version, and takes the right one.
+  var keepsVersion: Bool
+  var hasLocks: Bool
+  /// It keeps properties that it does not know.
+  var holdsProperties: Bool
+}
+
+extension WebDAVContainer {
+  var hidden: ContainerPath { ContainerPath([hiddenName]) }
+  private static let markerName = (try? ItemName("id")) ?? .root
+
+  package func identify(create: Bool, _ call: CallContext) throws(ContainerError) -> ContainerID {
+    let what = "cannot open \(url)"
+    guard let root = try resource(.root, what, call), root.isFolder else {
+      throw ContainerError(
+        .unreachable, "\(what): there is no such folder at the server; make it first, or check the URL")
+    }
+    if let id = try readMarker(what, call) { return adopt(id) }
+    guard create else {
+      throw ContainerError(.identityMissing, "\(url) has no marker .docsfs-container/id: is it the right folder?")
+    }
+    _ = try rules(call)
+    var request = client.request("PUT", hidden.appending(Self.markerName), what)
+    request.headers = [("If-None-Match", "*")]
+    request.body = .bytes(Array((ContainerID.random().text + "\n").utf8))
+    let response = try client.send(request, call)
+    guard response.isSuccess || response.status == 412 else { throw client.failure(response, what) }
+    // If another device was quicker, its marker counts.
+    guard let id = try readMarker(what, call) else {
+      throw ContainerError(.inconsistent, "\(what): the marker that was written is not there")
+    }
+    return adopt(id)
+  }
+
+  private func adopt(_ id: ContainerID) -> ContainerID {
+    known.withLock { known in
+      if known.id == nil { known.id = id }
+      if known.id == id { known.confirmed = Clock.now() }
+    }
+    return id
+  }
+
+  private func readMarker(_ what: String, _ call: CallContext) throws(ContainerError) -> ContainerID? {
+    let response = try client.send(client.request("GET", hidden.appending(Self.markerName), what), call, limit: 1 << 16)
+    if response.status == 404 || response.status == 410 { return nil }
+    guard response.isSuccess else { throw client.failure(response, what) }
+    let text = String(decoding: response.body.prefix(64).prefix { $0 != 0x0a }, as: UTF8.self)
+    guard let id = ContainerID(text) else {
+      throw ContainerError(
+        .identityMissing, "the marker .docsfs-container/id of \(url) is damaged: put its 32 hex digits back")
+    }
+    return id
+  }
+
+  /// Before something is said to be gone: the folder is still there, and is the one that was identified.
+  func confirm(_ call: CallContext) throws(ContainerError) {
+    let (id, confirmed) = known.withLock { ($0.id, $0.confirmed) }
+    // What was seen a moment ago serves for all names of a folder.
+    guard let id, Clock.now() > confirmed &+ 200_000_000 else { return }
+    guard let found = try readMarker("cannot open \(url)", call) else {
+      throw ContainerError(.identityMissing, "\(url): its marker .docsfs-container/id is gone")
+    }
+    guard found == id else { throw ContainerError(.unreachable, "\(url): it is another container now") }
+    _ = adopt(id)
+  }
+
+  // MARK: - What the server can do
+
+  /// Tried out once, before the first change, on a file of docsfs's own.
+  func rules(_ call: CallContext) throws(ContainerError) -> DAVRules {
+    if let rules = known.withLock({ $0.rules }) { return rules }
+    let rules = try tryOut(call)
+    known.withLock { $0.rules = rules }
+    return rules
+  }
+
+  private func tryOut(_ call: CallContext) throws(ContainerError) -> DAVRules {
+    let what = "cannot write to \(url)"
+    let made = try client.send(client.request("MKCOL", hidden, isFolder: true, what), call)
+    // 405: it is there.
+    guard made.isSuccess || made.status == 405 else { throw client.failure(made, what) }
+    let path = hidden.appending(freshName("probe"))
+    func put(_ text: String, _ header: String, _ value: String) throws(ContainerError) -> HTTPResponse {
+      var request = client.request("PUT", path, what)
+      request.headers = [(header, value)]
+      request.body = .bytes(Array(text.utf8))
+      return try client.send(request, call)
+    }
+    let first = try put("one", "If-None-Match", "*")
+    guard first.isSuccess else { throw client.failure(first, what) }
+    defer { _ = try? client.send(client.request("DELETE", path, what), call) }
+    guard let found = try resource(path, what, call) else {
+      throw ContainerError(.inconsistent, "\(what): what was written is not there")
+    }
+    var rules = DAVRules(
+      tellsVersion: found.etag != nil && first["etag"].map { DAVMultistatus.etag($0).0 } == found.etag,
+      keepsAbsent: try put("two", "If-None-Match", "*").status == 412,
+      keepsVersion: try put("three", "If-Match", "\"none\"").status == 412, hasLocks: false, holdsProperties: false)
+    let now = try resource(path, what, call)
+    if rules.keepsVersion, let etag = now?.etag {
+      rules.keepsVersion = try put("four", "If-Match", "\"\(etag)\"").isSuccess
+    }
+    let version = try resource(path, what, call)?.version ?? found.version
+    try keep(RemoteAttributes(mode: 0o640), of: version, at: path, isFolder: false, what, call)
+    rules.holdsProperties = try resource(path, what, call)?.attributes.mode == 0o640
+    let options = try client.send(client.request("OPTIONS", path, what), call)
+    rules.hasLocks = (options["dav"] ?? "").split(separator: ",").contains { $0.filter { $0 != " " } == "2" }
+    return rules
+  }
+
+  /// A name in the hidden folder that nobody has.
+  func freshName(_ kind: String) -> ItemName { (try? ItemName("\(kind)-\(ContainerID.random().text)")) ?? .root }
+
+  // MARK: - Locks
+
+  /// Runs `body` with an exclusive lock on a resource, waiting for whoever has it. A lock of a process that dies ends by
+  /// itself.
+  func withLock<R>(
+    _ path: ContainerPath, _ what: String, _ call: CallContext, _ body: (String) throws(ContainerError) -> R
+  ) throws(ContainerError) -> R {
+    let token = try lock(path, what, call)
+    defer {
+      var request = client.request("UNLOCK", path, what)
+      request.headers = [("Lock-Token", "<\(token)>")]
+      // Also for a call that was cancelled.
+      _ = try? client.send(request, CallContext(timeout: 10))
+    }
+    return try body(token)
+  }
+
+  private func lock(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError) -> String {
+    var request = client.request("LOCK", path, what)
+    request.headers = [
+      ("Depth", "0"), ("Timeout", "Second-60"), ("Content-Type", "application/xml; charset=utf-8"),
+    ]
+    request.body = .bytes(
+      Array(
+        """
+        <?xml version="1.0" encoding="utf-8"?><lockinfo xmlns="DAV:"><lockscope><exclusive/></lockscope>\
+        <locktype><write/></locktype><owner>docsfs</owner></lockinfo>
+        """.utf8))
+    while true {
+      try call.check(what)
+      // To its end, whoever cancels: a lock whose token nobody has heard would stand until its time is over.
+      let response = try client.send(request, CallContext(timeout: 10))
+      if response.status == 423 {
+        try call.sleep(Double.random(in: 0.01...0.05), what)
+        continue
+      }
+      if response.status == 409 { throw ContainerError(.notFound, "\(what): its folder is gone") }
+      guard response.isSuccess else { throw client.failure(response, what) }
+      let token = (response["lock-token"] ?? "").filter { $0 != "<" && $0 != ">" && $0 != " " }
+      guard !token.isEmpty, token.utf8.count < 256, token.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+        throw ContainerError(.inconsistent, "\(what): the server gives no lock")
+      }
+      return token
+    }
+  }
+}
