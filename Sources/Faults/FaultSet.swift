@@ -187,9 +187,9 @@ extension FaultSet {
     ControlPlace(line: 0, column: 0).error(message, errno)
   }
 
-  /// The application saw a failure of this rule.
-  package mutating func saw(_ ruleID: String) {
-    if let index = index(ruleID) { entries[index].visible += 1 }
+  /// The application sees a failure of this rule, or does not after all.
+  package mutating func saw(_ ruleID: String, _ isSeen: Bool = true) {
+    if let index = index(ruleID) { entries[index].visible += isSeen ? 1 : -1 }
   }
 
   /// A read or write has moved so many bytes.

@@ -79,8 +79,9 @@ final class CacheRefresh: Sendable {
   }
 
   /// FUSE_NOTIFY_INC_EPOCH (protocol 7.44, Linux 6.16): every name that the kernel knows is looked up anew, also those
-  /// that an answer on its way now will bring. It waits for nothing. Older kernels answer EINVAL.
+  /// that an answer on its way now will bring. It waits for nothing. Older kernels do not know it.
   func forgetNames() {
+    guard bridge.handshake.forgetsNames else { return }
     var notice = fuse_out_header(len: UInt32(MemoryLayout<fuse_out_header>.size), error: 8, unique: 0)
     _ = write(bridge.device, &notice, MemoryLayout<fuse_out_header>.size)
   }

@@ -96,7 +96,9 @@ extension Bridge {
   }
 
   private func fail(_ unique: UInt64, _ errno: Errno, _ verdict: Verdict) {
-    if answer(unique, error: errno.wireValue), verdict.isSeen { faults?.saw(verdict.rule) }
+    // Counted before the application can ask; taken back if the kernel does not pass it on.
+    if verdict.isSeen { faults?.saw(verdict.rule) }
+    if !answer(unique, error: errno.wireValue), verdict.isSeen { faults?.saw(verdict.rule, false) }
   }
 
   private func send(_ signal: Int32, _ buffer: fuse_buf) {

@@ -67,13 +67,12 @@ package final class FaultInjector: Sendable {
   /// Brings everything in line with the rules and the link as they are now.
   private func settle() {
     let now = Clock.now()
-    let (wanted, isArmed, epoch, tracks) = state.withLock { state in
-      (state.interest(now), state.isArmed(now), state.link.epoch, state.mayLose(now))
+    let (isArmed, wasArmed) = state.withLock { state in
+      publish(state, now)
+      volume.trackLosses(state.mayLose(now))
+      let isArmed = state.isArmed(now)
+      return (isArmed, cachesAreOff.exchange(isArmed, ordering: .acquiringAndReleasing))
     }
-    volume.trackLosses(tracks)
-    interest.store(wanted.rawValue, ordering: .releasing)
-    epochNow.store(epoch, ordering: .releasing)
-    let wasArmed = cachesAreOff.exchange(isArmed, ordering: .acquiringAndReleasing)
     endHeld(now)
     if isArmed || wasArmed { caches.withLock { $0 }?.refresh(wait: isArmed) }
     held.poke()
@@ -130,17 +129,25 @@ package final class FaultInjector: Sendable {
       guard var moments = state.open[node], let index = moments.firstIndex(of: moment) else { return }
       moments.remove(at: index)
       state.open[node] = moments.isEmpty ? nil : moments
+      // Once the last broken handle is closed, nobody looks at calls on handles any more.
+      if state.link.epoch > 0 { publish(state, Clock.now()) }
     }
+  }
+
+  /// What requests look at without the lock, which is held here: so that it never falls behind.
+  private func publish(_ state: FaultState, _ now: UInt64) {
+    interest.store(state.interest(now).rawValue, ordering: .releasing)
+    epochNow.store(state.link.epoch, ordering: .releasing)
   }
 
   var failsByLink: Bool { state.withLock { $0.failsByLink } }
 
   // MARK: What it says
 
-  /// The application has seen a failure.
-  func saw(_ rule: String?) {
+  /// The application sees a failure, or does not after all.
+  func saw(_ rule: String?, _ isSeen: Bool = true) {
     state.signal { state in
-      if let rule { state.faults.saw(rule) } else { state.linkFailures += 1 }
+      if let rule { state.faults.saw(rule, isSeen) } else { state.linkFailures += isSeen ? 1 : -1 }
     }
   }
 
@@ -211,7 +218,7 @@ extension FaultState {
 
   func interest(_ now: UInt64) -> FaultOperations {
     if faults.record || failsByLink { return .all }
-    let wanted = faults.operations(now).union(link.epoch > 0 ? .handled : [])
+    let wanted = faults.operations(now).union(hasOldHandles ? .handled : [])
     // Lookups tell the kernel's second try of a call from another call.
     return wanted.isEmpty && retries.isEmpty ? [] : wanted.union(FaultOperations(.lookup))
   }

@@ -36,7 +36,7 @@ struct FaultState {
   var retries = KernelRetries()
   var marks = ReadMarks()
   /// Failures by the link that applications saw.
-  var linkFailures: UInt64 = 0
+  var linkFailures = 0
   /// CLOCK_MONOTONIC ns: from then on it is "later" for the link's profile. A sync that fails brings it about at once.
   var laterFrom: UInt64 = 0
   /// When what is open now was opened.
@@ -83,6 +83,8 @@ struct FaultState {
     if facts.isBuffered, let hidden = hiddenFailure(facts, now: now) { return hidden }
     guard let decision = faults.decide(facts.fault, now: now) else { return .pass }
     var verdict = Verdict(decision, facts.call)
+    // The page cache would take a shorter answer for the end of the file: there it is a fault by itself, or nothing.
+    if facts.isBuffered, decision.effect.short == nil { verdict.limit = nil }
     if decision.isFault { note(facts, decision, verdict.errno) }
     if verdict.errno == .ESTALE, facts.isByPath, verdict.limit == nil {
       retries.expect(facts.call, from: facts.thread, rule: decision.ruleID)

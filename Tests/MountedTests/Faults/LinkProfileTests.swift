@@ -7,58 +7,6 @@ import XCTest
 
 /// Every cell of the profile table, on a real mount.
 final class LinkProfileTests: MountedTestCase {
-  /// A volume with what a cell can depend on: a file whose bytes are local, one whose bytes are not, and handles from
-  /// before the link goes down.
-  private final class Scene {
-    let volume: MountedVolume
-    let old: OpenFile
-    let placeholder: OpenFile
-    let folder: OpenFile
-    /// `folder` as readdir(3) wants it.
-    private let stream: OpaquePointer
-
-    init(_ volume: MountedVolume) throws {
-      self.volume = volume
-      try Sys.put(volume.path("local"), "0123456789")
-      try Sys.put(volume.path("remote"), "0123456789")
-      try Sys.makeFolder(volume.path("d"))
-      try Sys.put(volume.path("d/f"), "f")
-      try volume.settle()
-      try volume.evict("remote")
-      old = try OpenFile(volume.path("local"), O_RDWR)
-      // Synced, so that nothing from before can be lost.
-      try old.sync()
-      placeholder = try OpenFile(volume.path("remote"), O_RDONLY)
-      folder = try OpenFile(volume.path("d"), O_RDONLY | O_DIRECTORY)
-      stream = try XCTUnwrap(fdopendir(dup(folder.fd)))
-      _ = try old.text(10, at: 0)
-      _ = try Sys.names(volume.path("d"))
-    }
-
-    deinit { closedir(stream) }
-
-    /// readdir(3) from the start: one getdents64(2).
-    func list() throws {
-      rewinddir(stream)
-      errno = 0
-      if readdir(stream) == nil, errno != 0 { throw Errno.current }
-    }
-
-    /// Opens what `file` has open once more, by no path: so no lookup fails first.
-    func reopen(_ file: OpenFile, _ flags: Int32) throws { try OpenFile("/proc/self/fd/\(file.fd)", flags).close() }
-  }
-
-  private struct Cell: Sendable {
-    var name: String
-    var operation: FaultOperation
-    var opensForWriting = false
-    var contentIsLocal: Bool?
-    var isLater = false
-    var handleIsOld = true
-    var hasUnsynced = false
-    var call: @Sendable (Scene) throws -> Void
-  }
-
   /// In this order: a write, then the sync that fails, then what is "later".
   private static let cells: [Cell] = [
     Cell(name: "lookup", operation: .lookup) { _ = try Sys.info($0.volume.path("local")) },
@@ -273,4 +221,56 @@ final class LinkProfileTests: MountedTestCase {
     try Sys.put(sign, "")
     XCTAssertEqual(mapper.finish(within: 30).status, 128 + SIGBUS)
   }
+}
+
+/// A volume with what a cell can depend on: a file whose bytes are local, one whose bytes are not, and handles from
+/// before the link goes down.
+private final class Scene {
+  let volume: MountedVolume
+  let old: OpenFile
+  let placeholder: OpenFile
+  let folder: OpenFile
+  /// `folder` as readdir(3) wants it.
+  private let stream: OpaquePointer
+
+  init(_ volume: MountedVolume) throws {
+    self.volume = volume
+    try Sys.put(volume.path("local"), "0123456789")
+    try Sys.put(volume.path("remote"), "0123456789")
+    try Sys.makeFolder(volume.path("d"))
+    try Sys.put(volume.path("d/f"), "f")
+    try volume.settle()
+    try volume.evict("remote")
+    old = try OpenFile(volume.path("local"), O_RDWR)
+    // Synced, so that nothing from before can be lost.
+    try old.sync()
+    placeholder = try OpenFile(volume.path("remote"), O_RDONLY)
+    folder = try OpenFile(volume.path("d"), O_RDONLY | O_DIRECTORY)
+    stream = try XCTUnwrap(fdopendir(dup(folder.fd)))
+    _ = try old.text(10, at: 0)
+    _ = try Sys.names(volume.path("d"))
+  }
+
+  deinit { closedir(stream) }
+
+  /// readdir(3) from the start: one getdents64(2).
+  func list() throws {
+    rewinddir(stream)
+    errno = 0
+    if readdir(stream) == nil, errno != 0 { throw Errno.current }
+  }
+
+  /// Opens what `file` has open once more, by no path: so no lookup fails first.
+  func reopen(_ file: OpenFile, _ flags: Int32) throws { try OpenFile("/proc/self/fd/\(file.fd)", flags).close() }
+}
+
+private struct Cell: Sendable {
+  var name: String
+  var operation: FaultOperation
+  var opensForWriting = false
+  var contentIsLocal: Bool?
+  var isLater = false
+  var handleIsOld = true
+  var hasUnsynced = false
+  var call: @Sendable (Scene) throws -> Void
 }
