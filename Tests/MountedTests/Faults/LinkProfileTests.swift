@@ -253,12 +253,7 @@ private final class Scene {
 
   deinit { closedir(stream) }
 
-  /// readdir(3) from the start: one getdents64(2).
-  func list() throws {
-    rewinddir(stream)
-    errno = 0
-    if readdir(stream) == nil, errno != 0 { throw Errno.current }
-  }
+  func list() throws { try folder.list(stream) }
 
   /// Opens what `file` has open once more, by no path: so no lookup fails first.
   func reopen(_ file: OpenFile, _ flags: Int32) throws { try OpenFile("/proc/self/fd/\(file.fd)", flags).close() }

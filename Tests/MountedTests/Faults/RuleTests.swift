@@ -1,5 +1,6 @@
 import CLinux
 import Containers
+import Faults
 import Foundation
 import StorageErrors
 import TestSupport
@@ -111,6 +112,49 @@ final class RuleTests: MountedTestCase {
       }
     }
     XCTAssertEqual(try file.text(5, at: 0), "Bytes")
+  }
+
+  /// Whatever the mount is asked can be made to fail, with an errno that it gives on no other account.
+  func testEveryOperationCanFail() throws {
+    let volume = try mount()
+    let f = volume.path("f")
+    try Sys.put(f, "bytes")
+    try Sys.makeFolder(volume.path("d"))
+    try Sys.makeFolder(volume.path("empty"))
+    try Sys.symlink("f", at: volume.path("l"))
+    try Sys.setXattr(f, "user.a", [1])
+    let file = try OpenFile(f, O_RDWR)
+    let target = try OpenFile(volume.path("target"), O_RDWR | O_CREAT)
+    let folder = try OpenFile(volume.path("d"), O_RDONLY | O_DIRECTORY)
+    let calls: [FaultOperation: () throws -> Void] = [
+      .lookup: { _ = try Sys.info(f) }, .getattr: { _ = try Sys.info(f) }, .chmod: { try Sys.setMode(f, 0o600) },
+      .chown: { try Sys.setOwner(f, user: getuid(), group: getgid()) }, .truncate: { try Sys.truncate(f, 3) },
+      .utimens: { try Sys.setTimes(f, accessed: timespec(1, 1), modified: timespec(1, 1)) },
+      .readlink: { _ = try Sys.readlink(volume.path("l")) },
+      .mknod: { try Sys.makeNode(volume.path("node"), mode: 0o100_600) },
+      .mkdir: { try Sys.makeFolder(volume.path("new")) }, .symlink: { try Sys.symlink("f", at: volume.path("new")) },
+      .link: { try Sys.link(f, volume.path("new")) }, .unlink: { try Sys.remove(f) },
+      .rmdir: { try Sys.removeFolder(volume.path("empty")) }, .rename: { try Sys.rename(f, volume.path("new")) },
+      .open: { try OpenFile(f, O_RDONLY).close() },
+      .create: { try OpenFile(volume.path("new"), O_WRONLY | O_CREAT).close() },
+      .read: { _ = try file.read(5, at: 0) }, .write: { try file.write("B", at: 0) },
+      .flush: { try Sys.check(close(dup(file.fd))) }, .fsync: { try file.sync() },
+      .fallocate: { try file.allocate(mode: 0, offset: 0, length: 5) },
+      .lseek: { _ = try file.seek(0, Int(LX_SEEK_DATA)) },
+      .copy_file_range: { _ = try target.copy(from: file, at: 0, to: 0, count: 5) },
+      .opendir: { _ = try OpenFile(volume.path("d"), O_RDONLY | O_DIRECTORY) },
+      .readdir: { try folder.list() }, .fsyncdir: { try folder.sync() }, .statfs: { _ = try Sys.volumeInfo(f) },
+      .getxattr: { _ = try Sys.xattr(f, "user.a") }, .setxattr: { try Sys.setXattr(f, "user.b", [1]) },
+      .listxattr: { _ = try Sys.xattrNames(f) }, .removexattr: { try Sys.removeXattr(f, "user.a") },
+    ]
+    XCTAssertEqual(Set(calls.keys), Set(FaultOperation.allCases))
+    for (operation, call) in calls {
+      try volume.control("clear", "add id=t op=\(operation.rawValue) errno=EDQUOT times=1")
+      XCTAssertEqual(try errno(call), "EDQUOT", operation.rawValue)
+      XCTAssertEqual(try volume.counts("t"), RuleCounts(matched: 1, fired: 1, visible: 1), operation.rawValue)
+    }
+    try volume.control("clear")
+    XCTAssertEqual(try volume.names().sorted(), ["d", "empty", "f", "l", "target"], "what failed has done nothing")
   }
 
   /// Through the page cache, whose readahead hides a failure; the file was read and cached before.

@@ -57,6 +57,14 @@ package final class OpenFile {
     return info
   }
   package func truncate(_ size: Int64) throws(Errno) { try Sys.check(ftruncate(fd, off_t(size))) }
+  /// readdir(3) from the start, which is one getdents64(2); `stream`: of this folder, opened before.
+  package func list(_ stream: OpaquePointer? = nil) throws(Errno) {
+    guard let open = stream ?? fdopendir(dup(fd)) else { throw .current }
+    defer { if stream == nil { closedir(open) } }
+    rewinddir(open)
+    errno = 0
+    if readdir(open) == nil, errno != 0 { throw Errno.current }
+  }
   package func sync() throws(Errno) { try Sys.check(fsync(fd)) }
   package func syncData() throws(Errno) { try Sys.check(fdatasync(fd)) }
   package func syncVolume() throws(Errno) { try Sys.check(lx_syncfs(fd)) }
