@@ -78,7 +78,8 @@ let package = Package(
       swiftSettings: strict),
     .testTarget(
       name: "MountedTests",
-      dependencies: ["Faults", "Containers", 
+      dependencies: [
+        "Faults", "Containers",
         "TestSupport", "DocumentMigration", "StorageErrors", "Ubiquity", "CLinux", "docsfs", "ArticleMoves",
       ],
       exclude: ["Programs"], swiftSettings: strict),

@@ -30,12 +30,14 @@ final class S3StoreTests: XCTestCase {
     XCTAssertEqual(
       try container.rules(CallContext()), S3Rules(keepsAbsent: true, keepsVersion: true))
     XCTAssertEqual(try keys(container), [], "the trial left something")
+    XCTAssertNil(container.traits.weakness)
   }
 
   /// Without the store's help what is there is looked at first; a race may be lost, an older change may not be.
   func testAStoreWithoutConditionsIsLookedAtFirst() throws {
     let container = try S3Place(.s3).open()
     container.known.withLock { $0.rules = S3Rules(keepsAbsent: false, keepsVersion: false) }
+    XCTAssertNotNil(container.traits.weakness, "a person should know")
     let one = try container.put(path("a"), "one")
     assertCode(.preconditionFailed) { try container.put(path("a"), "two") }
     let two = try container.put(path("a"), "two", if: .version(one.version))

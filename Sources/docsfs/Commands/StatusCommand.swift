@@ -138,6 +138,7 @@ struct MountReport: Encodable {
     guard let status else { return error.map { ["\(mountpoint): \($0)"] } ?? [] }
     var notes: [String] = []
     if let reason = status.linkReason { notes.append("\(mountpoint): \(reason)") }
+    if let note = status.containerNote { notes.append("\(mountpoint): \(note)") }
     if status.paused { notes.append("\(mountpoint): uploads are paused") }
     if status.heldDeletes > 0 {
       notes.append(
