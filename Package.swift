@@ -74,7 +74,7 @@ let package = Package(
       name: "DocumentMigrationTests",
       dependencies: ["DocumentMigration", "StorageErrors", "TestSupport", "CLinux"], swiftSettings: strict),
     .testTarget(
-      name: "CommandLineTests", dependencies: ["docsfs", "Containers", "DocsEngine", "Faults"],
+      name: "CommandLineTests", dependencies: ["docsfs", "DocumentMigration", "Containers", "DocsEngine", "Faults"],
       swiftSettings: strict),
     .testTarget(
       name: "MountedTests",

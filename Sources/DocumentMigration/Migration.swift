@@ -50,9 +50,8 @@ public final class Migration: Sendable {
     public var patience = 60.0
     /// The folder for the journal; nil: `Migration.defaultJournalFolder`. Neither in the source nor in the destination.
     public var journal: DocumentPath?
-    /// Drops the local bytes of a document that the storage shows at this path; gives a reason when it cannot. Called,
-    /// with `.keep`, for what was a placeholder before. On Apple's systems `FileManager.evictUbiquitousItem(at:)` does it.
-    public var evict: (@Sendable (DocumentPath) -> String?)?
+    /// Seconds beyond the patience after which a system call counts as lost.
+    package var stall = 60.0
     /// Called before each step, with its name and the document's path; for tests that kill the process there.
     package var crashPoint: (@Sendable (String, DocumentPath) -> Void)?
 
@@ -81,8 +80,8 @@ public final class Migration: Sendable {
   ///
   /// - Throws: `MigrationError` when the folders cannot be listed, or cannot be migrated into each other.
   public func plan() throws(MigrationError) -> MigrationPlan {
-    let folders = try Folders(self)
-    return try planned(folders, Ledger.peek(folders.name, in: try journalFolder(folders)))
+    let trees = try Trees(source, destination)
+    return try planned(trees, Ledger.peek(trees.name, in: try journalFolder(trees)))
   }
 
   /// Carries it out, as far as it can be, and goes on where an earlier run ended. Once for each `Migration`.
@@ -91,25 +90,25 @@ public final class Migration: Sendable {
   public func run(
     events: @escaping @Sendable (MigrationEvent) -> Void = { _ in }
   ) throws(MigrationError) -> MigrationReport {
-    let folders = try Folders(self)
-    let ledger = try Ledger(folders.name, in: try journalFolder(folders))
+    let trees = try Trees(source, destination)
+    let ledger = try Ledger(trees.name, in: try journalFolder(trees))
     // Threads that were given up hold on to their journal.
     defer { if control.running.isEmpty { ledger.close() } }
-    let plan = try planned(folders, ledger.snapshot)
+    let plan = try planned(trees, ledger.snapshot)
     let sink = EventSink(events)
     sink.send(.planned(plan))
-    try checkRoom(plan, folders)
-    return Scheduler(mover: try mover(folders, ledger), events: sink).run(plan)
+    try checkRoom(plan, trees)
+    return Scheduler(mover: try mover(trees, ledger), events: sink).run(plan)
   }
 
-  private func mover(_ folders: Folders, _ ledger: Ledger) throws(MigrationError) -> Mover {
+  private func mover(_ trees: Trees, _ ledger: Ledger) throws(MigrationError) -> Mover {
     let source: Root
     let destination: Root
     do throws(Errno) {
-      if !folders.destinationIsThere { try POSIX.makeFolder(folders.destination, mode: 0o777) }
-      source = try Root(folders.source)
-      destination = try Root(folders.destination)
-    } catch { throw MigrationError(.storage, "\(folders.destination): \(error.message.lowercasedFirst)") }
+      if !trees.destinationIsThere { try POSIX.makeFolder(trees.destination, mode: 0o777) }
+      source = try Root(trees.source)
+      destination = try Root(trees.destination)
+    } catch { throw MigrationError(.storage, "\(trees.destination): \(error.message.lowercasedFirst)") }
     let isKnown: Bool
     do throws(StepFailure) {
       isKnown = try ledger.knows(.init(source: source.fileSystem, destination: destination.fileSystem))
@@ -117,7 +116,7 @@ public final class Migration: Sendable {
     guard isKnown else {
       throw MigrationError(
         .missing,
-        "\(folders.source) or \(folders.destination) is on another file system than in the run before; mount what is "
+        "\(trees.source) or \(trees.destination) is on another file system than in the run before; mount what is "
           + "missing, or remove \(ledger.path) to begin anew")
     }
     return Mover(source: source, destination: destination, options: options, ledger: ledger, control: control)
@@ -129,85 +128,19 @@ public final class Migration: Sendable {
 
   // MARK: Before it begins
 
-  /// The two roots, resolved.
-  private struct Folders {
-    var source: DocumentPath
-    var destination: DocumentPath
-    var destinationIsThere: Bool
-
-    init(_ migration: Migration) throws(MigrationError) {
-      source = try Self.folder(migration.source, "source")
-      do throws(Errno) {
-        if try POSIX.statusIfPresent(migration.destination) != nil {
-          destination = try POSIX.resolved(migration.destination)
-          destinationIsThere = true
-        } else {
-          // Only the last folder is made: where more is missing, a disk or a mount may be.
-          destination = try POSIX.resolved(
-            migration.destination.parent.isRoot ? DocumentPath(".") : migration.destination.parent
-          )
-          .appending(migration.destination.name)
-          destinationIsThere = false
-        }
-      } catch {
-        throw MigrationError(
-          .missing,
-          "the destination \(migration.destination): \(error.message.lowercasedFirst); is its disk or mount there?")
-      }
-      if destinationIsThere { _ = try Self.folder(destination, "destination") }
-      try checkApart()
-    }
-
-    private static func folder(_ path: DocumentPath, _ what: String) throws(MigrationError) -> DocumentPath {
-      let resolved: DocumentPath
-      let kind: FileStatus.Kind
-      do throws(Errno) {
-        resolved = try POSIX.resolved(path)
-        kind = try POSIX.status(resolved).kind
-      } catch {
-        throw MigrationError(
-          error == .ENOENT ? .missing : .storage, "the \(what) \(path): \(error.message.lowercasedFirst)")
-      }
-      guard kind == .folder else { throw MigrationError(.unfit, "the \(what) \(path) is no folder") }
-      return resolved
-    }
-
-    private func checkApart() throws(MigrationError) {
-      if destination.isWithin(source) || source.isWithin(destination) || isSameFolder {
-        throw MigrationError(
-          .unfit, "\(source) and \(destination) lie within each other; choose folders that are apart")
-      }
-    }
-
-    /// By another path, as a bind mount gives one.
-    private var isSameFolder: Bool {
-      guard let a = try? POSIX.status(source), let b = try? POSIX.status(destination) else { return false }
-      return a.device == b.device && a.inode == b.inode
-    }
-
-    /// Of the journal: readable, and another for each pair of folders.
-    var name: String {
-      let last = String(decoding: source.name, as: UTF8.self).unicodeScalars.filter {
-        $0.isASCII && ($0.properties.isAlphabetic || ("0"..."9").contains($0) || "._-".unicodeScalars.contains($0))
-      }
-      return String(String.UnicodeScalarView(last)).prefix(32) + "-"
-        + shortDigest(source.bytes + [0] + destination.bytes)
-    }
-  }
-
-  private func planned(_ folders: Folders, _ known: Ledger.State) throws(MigrationError) -> MigrationPlan {
+  private func planned(_ trees: Trees, _ known: Ledger.State) throws(MigrationError) -> MigrationPlan {
     let control = control
     let isCancelled = { @Sendable in control.isCancelled }
-    let source = try list(Walker(root: folders.source, isCancelled: isCancelled))
+    let source = try list(Walker(root: trees.source, isCancelled: isCancelled))
     var there = Listing()
-    if folders.destinationIsThere {
+    if trees.destinationIsThere {
       // Only what both sides have is of interest.
       let common = Set(source.entries.filter { $0.status.kind == .folder }.map(\.path))
-      there = try list(Walker(root: folders.destination, which: { common.contains($0) }, isCancelled: isCancelled))
+      there = try list(Walker(root: trees.destination, which: { common.contains($0) }, isCancelled: isCancelled))
     }
-    let place = folders.destinationIsThere ? folders.destination : folders.destination.parent
+    let place = trees.destinationIsThere ? trees.destination : trees.destination.parent
     var planner = Planner(options: options, longestName: POSIX.longestName(place), known: known.documents)
-    planner.renames = options.disposition == .move && areOneFileSystem(folders.source, place)
+    planner.renames = options.disposition == .move && areOneFileSystem(trees.source, place)
     var plan = planner.plan(source, onto: there)
     plan.bytesFree = try? POSIX.room(place)
     return plan
@@ -224,19 +157,19 @@ public final class Migration: Sendable {
     return a.device == b.device
   }
 
-  private func checkRoom(_ plan: MigrationPlan, _ folders: Folders) throws(MigrationError) {
+  private func checkRoom(_ plan: MigrationPlan, _ trees: Trees) throws(MigrationError) {
     guard let free = plan.bytesFree, plan.bytesNeeded > free else { return }
     throw MigrationError(
       .noRoom,
-      "\(folders.destination) has room for \(free) bytes, and \(plan.bytesNeeded) are needed; make room, then run again"
+      "\(trees.destination) has room for \(free) bytes, and \(plan.bytesNeeded) are needed; make room, then run again"
     )
   }
 
-  private func journalFolder(_ folders: Folders) throws(MigrationError) -> DocumentPath {
+  private func journalFolder(_ trees: Trees) throws(MigrationError) -> DocumentPath {
     let folder: DocumentPath
     if let given = options.journal { folder = given } else { folder = try Self.defaultJournalFolder() }
     let resolved = POSIX.resolvedAsFarAsThere(folder)
-    if resolved.isWithin(folders.source) || resolved.isWithin(folders.destination) {
+    if resolved.isWithin(trees.source) || resolved.isWithin(trees.destination) {
       throw MigrationError(.unfit, "the journal's folder \(folder) lies among the documents; name another")
     }
     return folder

@@ -11,6 +11,8 @@ package struct ControlInput: Sendable {
 
   private enum Mode {
     case start
+    /// Of a command that is too long: to its end all of it is refused, however many writes it takes.
+    case overlong
     case line
     case object(depth: Int, inString: Bool, isEscaped: Bool)
   }
@@ -38,6 +40,7 @@ package struct ControlInput: Sendable {
 
   /// The next whole command; nil: there is none yet. EFBIG beyond the limit.
   package mutating func next() throws(ControlError) -> ControlStatement? {
+    if case .overlong = mode { try refuseRest() }
     while scanned < buffer.count {
       guard endsCommand(buffer[scanned]) else {
         try refuseTooLong()
@@ -61,8 +64,10 @@ package struct ControlInput: Sendable {
 
   /// Forgets what is there; lines count on.
   package mutating func discard() {
+    let isOverlong = if case .overlong = mode { true } else { false }
     scanned = buffer.count
     moveOn()
+    if isOverlong { mode = .overlong }
   }
 
   /// Looks at one byte, and tells whether a command ends with it.
@@ -76,7 +81,7 @@ package struct ControlInput: Sendable {
       } else if ![0x20, 0x09, 0x0d].contains(byte) {
         mode = .line
       }
-    case .line: return byte == 0x0a
+    case .line, .overlong: return byte == 0x0a
     case .object(let depth, true, let isEscaped):
       let ends = byte == UInt8(ascii: "\"") && !isEscaped
       mode = .object(depth: depth, inString: !ends, isEscaped: byte == UInt8(ascii: "\\") && !isEscaped)
@@ -93,12 +98,27 @@ package struct ControlInput: Sendable {
     return false
   }
 
+  /// Of a command that is too long, up to its newline.
+  private mutating func refuseRest() throws(ControlError) {
+    guard scanned < buffer.count else { return }
+    let place = place
+    let end = buffer[scanned...].firstIndex(of: 0x0a)
+    scanned = end.map { $0 + 1 } ?? buffer.count
+    moveOn()
+    if end == nil { mode = .overlong }
+    throw place.error(Self.tooLong, .EFBIG)
+  }
+
   private mutating func refuseTooLong() throws(ControlError) {
     guard scanned - begin > Self.limit else { return }
     let begin = objectPlace
+    let ends = buffer[scanned...].contains(0x0a)
     discard()
-    throw begin.error("a command has at most 1 MiB", .EFBIG)
+    if !ends { mode = .overlong }
+    throw begin.error(Self.tooLong, .EFBIG)
   }
+
+  private static let tooLong = "a command has at most 1 MiB"
 
   private mutating func take() throws(ControlError) -> ControlStatement? {
     let start = place

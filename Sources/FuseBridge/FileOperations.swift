@@ -25,7 +25,7 @@ private func addOpening(_ operations: inout fuse_lowlevel_ops) {
     serve(raw) { (request) throws(Errno) in
       guard let info else { throw .EINVAL }
       let open = OpenMode(flags: info.pointee.flags)
-      request.volume.open(NodeID(node), open, request.caller, request.wait) { request.opened($0) }
+      request.volume.open(NodeID(node), open, request.caller, request.wait) { request.opened($0, NodeID(node)) }
     }
   }
   operations.flush = { raw, _, info in

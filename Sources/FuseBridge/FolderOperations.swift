@@ -7,7 +7,7 @@ import StorageErrors
 func addFolderOperations(_ operations: inout fuse_lowlevel_ops) {
   operations.opendir = { raw, node, _ in
     serve(raw) { request in
-      request.volume.openFolder(NodeID(node), request.wait) { request.openedFolder($0) }
+      request.volume.openFolder(NodeID(node), request.wait) { request.openedFolder($0, NodeID(node)) }
     }
   }
   operations.readdir = { raw, _, size, offset, info in list(raw, size, offset, info, plus: false) }

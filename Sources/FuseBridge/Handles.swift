@@ -5,14 +5,19 @@ import StorageErrors
 /// What the kernel holds between OPEN and RELEASE, by its address; that counts as one reference.
 final class Opened<Handle: Sendable>: Sendable {
   let handle: Handle
+  let node: NodeID
   /// When it was opened.
   let moment: LinkMoment
+  /// By whom.
+  let opener: CallerIdentity
   /// Past the page cache: each read(2) arrives here as it is.
   let isDirect: Bool
 
-  init(_ handle: Handle, _ moment: LinkMoment, isDirect: Bool = false) {
+  init(_ handle: Handle, _ node: NodeID, _ moment: LinkMoment, by opener: CallerIdentity, isDirect: Bool = false) {
     self.handle = handle
+    self.node = node
     self.moment = moment
+    self.opener = opener
     self.isDirect = isDirect
   }
 
@@ -58,16 +63,29 @@ func takeFolder(_ info: UnsafeMutablePointer<fuse_file_info>?) throws(Errno) -> 
 extension Bridge {
   private static let beginning = LinkMoment(epoch: 0, disconnects: 0)
 
-  func open(_ handle: FileHandle) -> OpenFile {
-    OpenFile(handle, faults?.opened() ?? Self.beginning, isDirect: faults?.wantsDirectReads ?? false)
+  func open(_ handle: FileHandle, _ node: NodeID, by thread: Int32) -> OpenFile {
+    OpenFile(
+      handle, node, faults?.opened(node) ?? Self.beginning, by: identity(thread),
+      isDirect: faults?.wantsDirectReads ?? false)
   }
 
-  func open(_ handle: FolderHandle) -> OpenFolder { OpenFolder(handle, faults?.moment ?? Self.beginning) }
+  func open(_ handle: FolderHandle, _ node: NodeID, by thread: Int32) -> OpenFolder {
+    OpenFolder(handle, node, faults?.opened(node) ?? Self.beginning, by: identity(thread))
+  }
+
+  /// Looked up only while somebody wants to know.
+  private func identity(_ thread: Int32) -> CallerIdentity {
+    faults?.forbidsCaching == true
+      ? CallerProcess(thread: thread).identity : CallerIdentity(pid: thread, executable: [])
+  }
 
   func closed(_ open: OpenFile) {
     volume.release(open.handle)
-    faults?.closed(open.moment)
+    faults?.closed(open.node, open.moment)
   }
 
-  func closed(_ open: OpenFolder) { volume.releaseFolder(open.handle) }
+  func closed(_ open: OpenFolder) {
+    volume.releaseFolder(open.handle)
+    faults?.closed(open.node, open.moment)
+  }
 }

@@ -34,9 +34,9 @@ extension Request {
     }
   }
 
-  func opened(_ result: Result<FileHandle, Errno>) {
+  func opened(_ result: Result<FileHandle, Errno>, _ node: NodeID) {
     settle(result) { handle in
-      let open = bridge.open(handle)
+      let open = bridge.open(handle, node, by: caller.pid)
       var info = fileInfo(open)
       if answer({ fuse_reply_open($0, &info) }) { return }
       open.giveBack()
@@ -46,7 +46,7 @@ extension Request {
 
   func created(_ result: Result<(Entry, FileHandle), Errno>) {
     settle(result) { (entry, handle) in
-      let open = bridge.open(handle)
+      let open = bridge.open(handle, entry.node, by: caller.pid)
       var info = fileInfo(open)
       var param = fuse_entry_param(entry, bridge.lifetimes)
       if answer({ fuse_reply_create($0, &param, &info) }) { return }
@@ -56,9 +56,9 @@ extension Request {
     }
   }
 
-  func openedFolder(_ result: Result<FolderHandle, Errno>) {
+  func openedFolder(_ result: Result<FolderHandle, Errno>, _ node: NodeID) {
     settle(result) { handle in
-      let open = bridge.open(handle)
+      let open = bridge.open(handle, node, by: caller.pid)
       var info = fuse_file_info()
       info.fh = open.retainedAddress()
       if bridge.faults?.forbidsCaching != true {

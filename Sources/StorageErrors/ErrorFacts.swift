@@ -69,10 +69,15 @@ private func reflected(_ error: any Error) -> [(key: String, error: any Error)] 
 }
 
 private func errors(in mirror: Mirror) -> [(key: String, error: any Error)] {
-  mirror.children.flatMap { child -> [(key: String, error: any Error)] in
-    if let error = child.value as? any Error { return [(child.label ?? "error", error)] }
+  mirror.children.prefix(underlyingLimit).enumerated().flatMap { index, child -> [(key: String, error: any Error)] in
+    let label = child.label ?? "[\(index)]"
+    if let error = child.value as? any Error { return [(label, error)] }
     let inner = Mirror(reflecting: child.value)
-    return inner.displayStyle == .tuple ? errors(in: inner) : []
+    switch inner.displayStyle {
+    case .tuple: return errors(in: inner)
+    case .collection: return errors(in: inner).map { (label + $0.key, $0.error) }
+    default: return []
+    }
   }
 }
 

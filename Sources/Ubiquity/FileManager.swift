@@ -10,8 +10,8 @@
     /// The root of a container: a docsfs mount of this user's.
     ///
     /// `$DOCSFS_MOUNT` where it is set, as `docsfs run` does; it stands for every identifier. Else the mount whose
-    /// mountpoint has the identifier as its last name; else, when this user has but one mount, that one; for nil, the
-    /// first. nil when there is none, or its daemon is dead: nobody is signed in.
+    /// mountpoint has the identifier as its last name; else, when this user has but one mount, that one. nil when there
+    /// is none, when its daemon is dead, and when there are several and none is meant: none is guessed.
     public func url(forUbiquityContainerIdentifier containerIdentifier: String?) -> URL? {
       Mount.chosen(containerIdentifier)?.mountpoint.url(isDirectory: true)
     }
@@ -114,8 +114,7 @@
         return all.first { $0.mountpoint == path && $0.isAlive }
       }
       let mine = all.filter { $0.owner == geteuid() && $0.isAlive }
-      guard let identifier else { return mine.first }
-      let name = Array(identifier.utf8)
+      let name = identifier.map { Array($0.utf8) }
       return mine.first { $0.mountpoint.name == name } ?? (mine.count == 1 ? mine.first : nil)
     }
   }

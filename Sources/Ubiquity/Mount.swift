@@ -60,7 +60,9 @@
       guard let descriptor = try? OpenDescriptor(path, O_RDONLY),
         let bytes = try? descriptor.read(upTo: 4096, at: 0), !bytes.isEmpty
       else { return nil }
-      return String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+      let text = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+      // Where in the command, which is ours.
+      return text.firstMatch(of: #/^[0-9]+:[0-9]+: /#).map { String(text[$0.range.upperBound...]) } ?? text
     }
 
     /// As the control grammar reads it back.

@@ -84,4 +84,26 @@ final class JournalTests: MigrationTestCase {
     XCTAssertEqual(ledger[b].placed?.source, stamp)
     XCTAssertEqual(ledger.underWay.map(\.target), [c])
   }
+
+  func testADocumentThatIsBroughtAnewIsReleasedAnew() throws {
+    let stamp = Stamp(inode: 1, size: 2, modified: 3, changed: 4)
+    let path = DocumentPath("a")
+    func began(_ wasPlaceholder: Bool) -> MigrationRecord {
+      .began(path: path, temporary: DocumentPath("t"), target: path, wasPlaceholder: wasPlaceholder)
+    }
+    do {
+      let ledger = try Ledger("m", in: DocumentPath(journal))
+      try ledger.note(began(false))
+      try ledger.note(.placed(path: path, target: path, source: stamp, destination: stamp))
+      try ledger.note(.released(path: path, kept: true))
+      try ledger.note(began(true))
+    }
+    for _ in 0..<2 {
+      let ledger = try Ledger("m", in: DocumentPath(journal))
+      XCTAssertTrue(ledger[path].isUnderWay)
+      XCTAssertFalse(ledger[path].isReleased, "it is still to be evicted")
+      XCTAssertEqual(ledger[path].begun?.wasPlaceholder, true)
+      XCTAssertEqual(ledger[path].placed?.source, stamp)
+    }
+  }
 }

@@ -47,6 +47,7 @@ final class OutcomeTests: AcrossFileSystems {
     try Sys.symlink("f", at: source + "/d/l")
     try Sys.setXattr(source + "/d/f", "user.colour", Array("red".utf8))
     try Sys.setXattr(source + "/d", "user.label", Array("blue".utf8))
+    try Sys.setXattr(source + "/d/f", "user.large", patterned(3_000, seed: 1))
     let time = 1_000_000_000_123_456_789
     for name in ["d/f", "d/l", "d"] { try Sys.setModified(source + "/" + name, time) }
     try migrate(.move)
@@ -54,6 +55,7 @@ final class OutcomeTests: AcrossFileSystems {
     XCTAssertEqual(try Sys.mode(destination + "/d"), 0o750)
     XCTAssertEqual(try Sys.xattrText(destination + "/d/f", "user.colour"), "red")
     XCTAssertEqual(try Sys.xattrText(destination + "/d", "user.label"), "blue")
+    XCTAssertEqual(try Sys.xattr(destination + "/d/f", "user.large"), patterned(3_000, seed: 1))
     for name in ["d/f", "d/l", "d"] {
       XCTAssertEqual(try Sys.modified(destination + "/" + name), time, name)
     }
@@ -277,6 +279,9 @@ final class OutcomeTests: AcrossFileSystems {
     XCTAssertEqual(report.outcome, .failed)
     XCTAssertTrue(report.reason?.contains("temporary file") == true)
     XCTAssertEqual(try Sys.names(destination), [])
+    try put(destination + "/" + name, "half")
+    XCTAssertEqual(try migration(options(.move)).plan().leftovers, [DocumentPath(name)])
+    XCTAssertEqual(try Sys.text(destination + "/" + name), "half", "somebody else's is not ours to remove")
   }
 
   // MARK: Stubs

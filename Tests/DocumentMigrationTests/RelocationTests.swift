@@ -158,6 +158,17 @@ final class RelocationTests: MigrationTestCase {
     XCTAssertEqual(try Sys.names(caches), ["cafes.sqlite", "cafes.sqlite-shm"])
   }
 
+  func testCachesMayBeALink() throws {
+    try putDatabase(documents, "data")
+    try Sys.makeFolders(home + "/elsewhere")
+    try Sys.makeFolders(home + "/Library")
+    try Sys.symlink("../elsewhere", at: caches)
+    for outcome in [UnitReport.Outcome.relocated, .alreadyThere] {
+      XCTAssertEqual(try relocate().units.map(\.outcome), [outcome])
+    }
+    XCTAssertEqual(try Sys.names(home + "/elsewhere"), ["cafes.sqlite", "cafes.sqlite-shm", "cafes.sqlite-wal"])
+  }
+
   func testSidecarsWithoutAnyDatabaseAreToldOf() throws {
     try put(documents + "/cafes.sqlite-wal", "alone")
     XCTAssertEqual(try relocate().units.first?.category, .notFound)

@@ -100,4 +100,25 @@ final class ControlInputTests: FaultsTestCase {
     while try many.next() != nil { count += 1 }
     XCTAssertEqual(count, 300_000, "only one command is limited")
   }
+
+  /// However many writes bring it: all of it is refused, and what comes behind its end is taken.
+  func testTheRestOfACommandThatIsTooLongIsRefusedToo() throws {
+    var input = ControlInput()
+    func errno(_ bytes: [UInt8]) -> Errno? {
+      input.append(bytes)
+      do throws(ControlError) {
+        while try input.next() != nil {}
+        return nil
+      } catch {
+        input.discard()
+        return error.errno
+      }
+    }
+    let piece = [UInt8](repeating: UInt8(ascii: "a"), count: ControlInput.limit)
+    XCTAssertNil(errno(piece))
+    for _ in 0..<4 { XCTAssertEqual(errno(piece), .EFBIG) }
+    XCTAssertEqual(errno(Array("end\n".utf8)), .EFBIG)
+    input.append(Array("clear\n".utf8))
+    XCTAssertEqual(try input.next()?.command, .clear)
+  }
 }

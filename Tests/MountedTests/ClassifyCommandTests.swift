@@ -81,4 +81,47 @@ final class ClassifyCommandTests: XCTestCase {
     XCTAssertGreaterThan(outcome.errors.utf8.count, 2_600_000)
     XCTAssert(outcome.errors.contains("EHOSTDOWN"))
   }
+
+  func testStandardInputGoesThrough() {
+    let outcome = Shell.run("echo through | '\(MountedVolume.binary)' classify -- cat")
+    XCTAssertEqual(outcome.text, "through", outcome.description)
+    XCTAssertEqual(outcome.errors, "")
+  }
+
+  func testAPipeThatIsClosedEndsItsWriterSilently() {
+    let outcome = classify("--", "bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}")
+    XCTAssertEqual(outcome.lines, ["y", "\(128 + SIGPIPE)"])
+    XCTAssertEqual(outcome.errors, "")
+  }
+
+  func testSentencesAreJapaneseWhereMessagesAre() {
+    let outcome = Shell.run([MountedVolume.binary, "classify", "ENOSPC"], environment: ["LC_ALL": "ja_JP.UTF-8"])
+    XCTAssert(outcome.text.contains("空き容量"), outcome.description)
+  }
+}
+
+/// What programs print when a mount fails under them.
+final class ClassifiedProgramTests: MountedTestCase {
+  func testCopiesThatFailOnTheMount() throws {
+    let volume = try mount()
+    let there = try outside("there")
+    for path in [volume.path("f"), there + "/source"] { try Sys.put(path, patterned(50_000, seed: 1)) }
+    for (rule, category) in [
+      ("op=read path=/f errno=EIO", "ioFailure"), ("op=open path=/f errno=ENXIO", "disconnected"),
+      ("op=write path=/g errno=ENOSPC", "outOfSpace"), ("op=create path=/g errno=EROFS", "readOnly"),
+      ("op=write path=/g errno=ESTALE", "staleHandle"), ("op=write path=/g errno=EDQUOT", "outOfSpace"),
+    ] {
+      let control = try OpenFile(volume.path(".docsfs/control"), O_WRONLY)
+      try control.write("add id=x \(rule)\n")
+      let words =
+        rule.contains("/g") ? ["cp", there + "/source", volume.path("g")] : ["cp", volume.path("f"), there + "/f"]
+      let outcome = volume.docsfs(["classify", "--json", "--"] + words)
+      try control.write("del x\n")
+      try? Sys.remove(volume.path("g"))
+      XCTAssertEqual(outcome.status, 1, "\(rule): \(outcome)")
+      let report = try JSONSerialization.jsonObject(with: Data(outcome.lines.last?.utf8 ?? "".utf8)) as? [String: Any]
+      let errors = report?["errors"] as? [[String: Any]] ?? []
+      XCTAssertEqual(errors.map { $0["category"] as? String }, [category], "\(rule): \(outcome)")
+    }
+  }
 }

@@ -73,6 +73,7 @@ final class UbiquityTests: MountedTestCase {
     XCTAssertEqual(
       manager.url(forUbiquityContainerIdentifier: "com.example.a")?.path, here + "/com.example.a")
     XCTAssertNil(manager.url(forUbiquityContainerIdentifier: "com.example.c"), "two mounts, and neither is meant")
+    XCTAssertNil(manager.url(forUbiquityContainerIdentifier: nil), "the first of two would be a guess")
   }
 
   func testWhatIsUbiquitous() throws {
@@ -343,6 +344,81 @@ final class UbiquityTests: MountedTestCase {
     XCTAssertFalse((error.userInfo[NSLocalizedFailureReasonErrorKey] as? String ?? "").isEmpty)
     XCTAssertEqual(
       values, try url(volume, "d/f").promisedItemResourceValues(forKeys: keys), "the same is equal, an error too")
+  }
+
+  // MARK: Download and evict
+
+  func testDownloadsAndEvictions() throws {
+    let volume = try mount { volume in
+      for name in ["d/a", "d/sub/b \"ü\"=#", "c"] { try Sys.put(volume.remote(name), "text", makingFolders: true) }
+    }
+    let names = ["d/a", "d/sub/b \"ü\"=#"]
+    for name in ["d", "d/sub"] { _ = try volume.names(name) }
+    try manager.startDownloadingUbiquitousItem(at: url(volume, "d"))
+    for name in names { try assertEventually(name) { try volume.state(name) == "materialized" } }
+    XCTAssertEqual(try volume.state("c"), "placeholder")
+    try manager.startDownloadingUbiquitousItem(at: url(volume, "d"))
+    try manager.evictUbiquitousItem(at: url(volume, names[1]))
+    XCTAssertEqual(try names.map { try volume.state($0) }, ["materialized", "placeholder"])
+    try manager.evictUbiquitousItem(at: url(volume, "d"))
+    XCTAssertEqual(try volume.state("d/a"), "placeholder")
+    try manager.evictUbiquitousItem(at: url(volume, ""))
+    assertCocoa(.fileReadNoSuchFile, .ENOENT) { try manager.startDownloadingUbiquitousItem(at: url(volume, "none")) }
+    assertCocoa(.fileNoSuchFile, .ENOENT) { try manager.evictUbiquitousItem(at: url(volume, "none")) }
+    assertCocoa(.fileReadUnknown, .EINVAL) { try manager.startDownloadingUbiquitousItem(at: file(volume.home)) }
+    assertCocoa(.fileWriteUnknown, .EINVAL) { try manager.evictUbiquitousItem(at: file(volume.home)) }
+  }
+
+  func testDownloadsWhereOpeningDoesNot() throws {
+    let volume = try mount("materialize=range") { try Sys.put($0.remote("f"), patterned(3 << 20, seed: 1)) }
+    try manager.startDownloadingUbiquitousItem(at: url(volume, "f"))
+    try assertEventually("materialized") { try volume.state("f") == "materialized" }
+  }
+
+  func testStubsAreDownloadedByTheNameTheyAreShownUnder() throws {
+    let volume = try mount("placeholder_style=stub") { try Sys.put($0.remote("f.txt"), "text") }
+    let stub = url(volume, ".f.txt.icloud")
+    let values = try stub.promisedItemResourceValues(forKeys: [.ubiquitousItemDownloadingStatusKey])
+    XCTAssertEqual(values.ubiquitousItemDownloadingStatus, .notDownloaded)
+    try manager.startDownloadingUbiquitousItem(at: stub)
+    try assertEventually("by its name") { try volume.names() == ["f.txt"] }
+    XCTAssertTrue(manager.isUbiquitousItem(at: stub), "an app that still has the old name finds the document")
+    try manager.evictUbiquitousItem(at: url(volume, "f.txt"))
+    try assertEventually("a stub again") { try volume.names() == [".f.txt.icloud"] }
+  }
+
+  func testWhatIsNotEvictedSaysWhy() throws {
+    let volume = try mount(query: "rate=1KiB") { volume in
+      for name in ["open", "pinned", "d/free"] { try Sys.put(volume.remote(name), "text", makingFolders: true) }
+    }
+    try Sys.setXattr(volume.path("pinned"), "user.docsfs.pin", Array("1".utf8))
+    let held = try OpenFile(volume.path("open"), O_RDONLY)
+    _ = try held.read(4)
+    try assertEventually("all there") {
+      try ["open", "pinned"].allSatisfy { try volume.state($0) == "materialized" }
+    }
+    try Sys.put(volume.path("d/edit"), patterned(100_000, seed: 1))
+    func assertRefused(
+      _ name: String, _ code: CocoaError.Code, _ errno: Errno, _ provider: NSFileProviderError.Code?,
+      _ category: Classification.Category
+    ) {
+      assertCocoa(code, errno) {
+        do { try manager.evictUbiquitousItem(at: url(volume, name)) } catch {
+          let below = (error as NSError).userInfo[NSUnderlyingErrorKey] as? any Error
+          XCTAssertEqual((below as? NSFileProviderError)?.code, provider, name)
+          XCTAssertEqual(classify(error).category, category, name)
+          let reason = (error as NSError).userInfo[NSLocalizedFailureReasonErrorKey] as? String
+          XCTAssertFalse((reason ?? "").isEmpty, "\(name): \(error)")
+          throw error
+        }
+      }
+      XCTAssertEqual(try? volume.state(name), "materialized")
+    }
+    assertRefused("open", .fileWriteUnknown, .EBUSY, nil, .busy)
+    assertRefused("pinned", .fileWriteNoPermission, .EPERM, .nonEvictable, .unsupported)
+    assertRefused("d/edit", .fileWriteUnknown, .EBUSY, .unsyncedEdits, .busy)
+    assertRefused("d", .fileWriteUnknown, .EBUSY, .nonEvictableChildren, .busy)
+    XCTAssertEqual(try held.read(4, at: 0), Array("text".utf8))
   }
 
   // MARK: Updates

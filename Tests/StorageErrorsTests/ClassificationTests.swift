@@ -144,6 +144,19 @@ final class ClassificationTests: XCTestCase {
     XCTAssertEqual(classify(CancellationError()).category, .cancelled)
   }
 
+  func testErrorsThatHoldSeveral() {
+    let result = classify(Several(failures: [CancellationError(), CocoaError(.fileNoSuchFile), POSIXError(.ESTALE)]))
+    XCTAssertEqual(result.cause.symbol, "CancellationError", "of equals the first")
+    XCTAssertEqual(
+      classify(Several(failures: [CocoaError(.fileNoSuchFile), POSIXError(.ESTALE)])).cause.path, ["failures[1]"])
+    XCTAssertEqual(classify(Several(failures: [])).category, .unknown)
+    let ring = Ring()
+    ring.next = Several(failures: [ring, ring, POSIXError(.ENODEV)])
+    XCTAssertEqual(classify(ring).category, .disconnected)
+    XCTAssertEqual(classify(ring).cause.path, ["next", "failures[2]"])
+    ring.next = nil
+  }
+
   func testFoundationsTypes() {
     XCTAssertEqual(classify(CocoaError(.fileWriteOutOfSpace)).category, .outOfSpace)
     XCTAssertEqual(classify(POSIXError(.EDEADLK)).category, .notMaterialized)
@@ -220,4 +233,12 @@ private final class Branching: NSError, @unchecked Sendable {
   init() { super.init(domain: "Branching", code: 1, userInfo: [:]) }
   required init?(coder: NSCoder) { nil }
   override var userInfo: [String: Any] { ["NSMultipleUnderlyingErrorsKey": [self, self], NSUnderlyingErrorKey: self] }
+}
+
+private struct Several: Error { var failures: [any Error] }
+
+/// A type of Swift's own that may lie below itself.
+private final class Ring: Error, @unchecked Sendable {
+  // Sendable: set up on one thread before it is looked at.
+  var next: (any Error)?
 }

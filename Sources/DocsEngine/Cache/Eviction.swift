@@ -1,30 +1,30 @@
 import Containers
 import StorageErrors
 
-/// Why an item cannot be evicted, for a person to act on.
-struct EvictionRefusal {
-  var errno: Errno
-  var reason: String
+/// Why something was not done to an item, for a person to act on.
+package struct Refusal: Sendable {
+  package var errno: Errno
+  package var reason: String
 }
 
 extension Volume {
   /// nil when the local bytes may go: the container is known to have them, and nobody needs them here.
-  func refusalToEvict(_ item: Item, _ state: VolumeState) throws(Need) -> EvictionRefusal? {
+  func refusalToEvict(_ item: Item, _ state: VolumeState) throws(Need) -> Refusal? {
     guard item.record.kind == .file, !item.isDeleted, !item.isGone else { return nil }
     if item.record.isDirty || item.record.remote == nil {
-      return EvictionRefusal(errno: .EBUSY, reason: "not uploaded yet; docsfs sync waits for that")
+      return Refusal(errno: .EBUSY, reason: "not uploaded yet; docsfs sync waits for that")
     }
     if item.isUploading || item.record.flags.contains(.remoteNewer) {
-      return EvictionRefusal(errno: .EBUSY, reason: "being uploaded")
+      return Refusal(errno: .EBUSY, reason: "being uploaded")
     }
     if try isPinned(item, state) {
-      return EvictionRefusal(errno: .EPERM, reason: "pinned; docsfs unpin first")
+      return Refusal(errno: .EPERM, reason: "pinned; docsfs unpin first")
     }
     if let content = item.content, content.opens > 0 {
-      return EvictionRefusal(errno: .EBUSY, reason: "open")
+      return Refusal(errno: .EBUSY, reason: "open")
     }
     guard item.record.remote?.size == item.record.size else {
-      return EvictionRefusal(errno: .EBUSY, reason: "the container has not confirmed its size")
+      return Refusal(errno: .EBUSY, reason: "the container has not confirmed its size")
     }
     return nil
   }

@@ -143,18 +143,18 @@ extension Volume {
 
   /// Drops local bytes; calls `each` with every file, and why it was refused.
   package func evict(
-    _ path: ContainerPath, recursive: Bool, each: (ItemStatus, String?) -> Void
+    _ path: ContainerPath, recursive: Bool, each: (ItemStatus, Refusal?) -> Void
   ) throws(VolumeError) {
     let id = try find(path)
     try walk(id, path, recursive: recursive, lists: false) { id, _ in
-      let result = performNow { state throws(Need) -> (ItemStatus, String?)? in
+      let result = performNow { state throws(Need) -> (ItemStatus, Refusal?)? in
         let item = try state.item(id)
         guard item.record.kind == .file else { return nil }
         let refusal = try self.refusalToEvict(item, state)
         if refusal == nil { self.evict(item, &state) }
-        return (self.status(of: item, state), refusal?.reason)
+        return (self.status(of: item, state), refusal)
       }
-      if case .success(let (status, reason)?) = result { each(status, reason) }
+      if case .success(let (status, refusal)?) = result { each(status, refusal) }
       return true
     }
     flush()
@@ -163,7 +163,7 @@ extension Volume {
   /// Brings all bytes of files; `each` hears of every file when it is done, and why not.
   package func materialize(
     _ path: ContainerPath, recursive: Bool, cancelled: () -> Bool, progress: (CommandProgress) -> Void,
-    each: (ItemStatus, String?) -> Void
+    each: (ItemStatus, Refusal?) -> Void
   ) throws(VolumeError) {
     let id = try find(path)
     var files: [(ItemID, Int64)] = []
@@ -202,7 +202,7 @@ extension Volume {
           _ = try state.localPath(item)
           return self.status(of: item, state)
         }) {
-          each(status, errno.map { status.error ?? $0.message })
+          each(status, errno.map { Refusal(errno: $0, reason: status.error ?? $0.message) })
         }
       }
       progress(total)

@@ -107,12 +107,12 @@ struct Folders: Sendable {
     }
   }
 
-  /// Only an empty one goes: what stayed, or came meanwhile, keeps its folder.
+  /// Only an empty one goes: what stayed, or came meanwhile, keeps its folder; so does a mountpoint.
   private func remove(_ folder: Listing.Entry) throws(StepFailure) {
     let path = mover.source[folder.path]
     try attempt(.source, "remove", path) { () throws(Errno) in
       do throws(Errno) { try POSIX.removeFolder(path) } catch {
-        if error != .ENOTEMPTY, error != .EEXIST, error != .ENOENT { throw error }
+        if ![.ENOTEMPTY, .EEXIST, .ENOENT, .EBUSY].contains(error) { throw error }
       }
     }
   }

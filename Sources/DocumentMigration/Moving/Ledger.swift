@@ -128,6 +128,7 @@ extension Ledger.State {
       documents[path, default: .init()].begun = .init(
         temporary: temporary, target: target, wasPlaceholder: wasPlaceholder || earlier)
       documents[path]?.isUnderWay = true
+      documents[path]?.isReleased = false
     case .placed(let path, let target, let source, let destination):
       documents[path, default: .init()].placed = .init(target: target, source: source, destination: destination)
       documents[path]?.isReleased = false

@@ -71,7 +71,7 @@ struct Mover: Sendable {
       there.stamp.isUntouched(since: placed.destination)
     {
       subject.target = placed.target
-      if placed.source == status.stamp { return resumed(subject, known) }
+      if placed.source == status.stamp { return resumed(subject, known, there.stamp) }
       // It changed after it was copied, and nobody has touched the copy.
       if !known.isReleased {
         subject.replacing = there.stamp
@@ -84,12 +84,12 @@ struct Mover: Sendable {
     return .compare(subject, with: there)
   }
 
-  private func resumed(_ subject: Step.Subject, _ known: Ledger.Document) -> Step {
+  private func resumed(_ subject: Step.Subject, _ known: Ledger.Document, _ proven: Stamp) -> Step {
     let isFinished = known.isReleased && options.disposition == .keep
     let outcome: FileReport.Outcome =
       known.isReleased ? .alreadyThere : options.disposition == .move ? .moved : .copied
     return isFinished
-      ? .done(report(subject, outcome)) : .syncFolder(Step.Placed(subject: subject, outcome: outcome))
+      ? .done(report(subject, outcome)) : .syncFolder(Step.Placed(subject: subject, outcome: outcome, proven: proven))
   }
 
   /// The source has gone: removed by an earlier run of ours, or by somebody else.
@@ -105,12 +105,14 @@ struct Mover: Sendable {
 
   private func bring(_ subject: Step.Subject) -> Step {
     guard options.disposition == .move, subject.status.device == destination.device else { return .copy(subject) }
-    return linksInsteadOfRenaming ? .link(subject) : .rename(subject)
+    guard linksInsteadOfRenaming else { return .rename(subject) }
+    // A second name cannot take another one's place.
+    return subject.replacing == nil ? .link(subject) : .copy(subject)
   }
 
   private func compare(_ subject: Step.Subject, _ there: FileStatus) throws(StepFailure) -> Step {
     if try isSame(subject, there) {
-      return .syncFolder(Step.Placed(subject: subject, outcome: .alreadyThere))
+      return .syncFolder(Step.Placed(subject: subject, outcome: .alreadyThere, proven: there.stamp))
     }
     switch Decision.onConflict(subject.status, there, options.onConflict) {
     case .refuse(let refusal):
@@ -137,7 +139,10 @@ struct Mover: Sendable {
 
   private func isSame(_ subject: Step.Subject, _ there: FileStatus) throws(StepFailure) -> Bool {
     guard subject.status.kind == there.kind else { return false }
-    if subject.status.inode == there.inode, subject.status.device == there.device { return true }
+    if subject.status.isSameFile(as: there) {
+      try refuseOneEntry(subject)
+      return true
+    }
     if there.kind == .symlink {
       return try link(.source, source[subject.entry.path]) == link(.destination, destination[subject.target])
     }
@@ -155,6 +160,15 @@ struct Mover: Sendable {
     return true
   }
 
+  /// Two names of one file may become one. One name that is reached by two paths (a bind mount within the tree) may not:
+  /// there would be none left.
+  private func refuseOneEntry(_ subject: Step.Subject) throws(StepFailure) {
+    guard let here = try found(at: .source, subject.entry.path.parent),
+      let there = try found(at: .destination, subject.target.parent)
+    else { return }
+    if here.isSameFile(as: there), subject.entry.path.name == subject.target.name { throw .refused(.oneEntry) }
+  }
+
   // MARK: Within one file system
 
   private func rename(_ subject: Step.Subject) throws(StepFailure) -> Step {
@@ -167,7 +181,7 @@ struct Mover: Sendable {
       if case .system(.EXDEV, _, _, _) = error { return .copy(subject) }
       throw error
     }
-    return .syncFolder(Step.Placed(subject: subject, outcome: .moved, hasSource: false))
+    return .syncFolder(Step.Placed(subject: subject, outcome: .moved, proven: nil))
   }
 
   private func link(_ subject: Step.Subject) throws(StepFailure) -> Step {
@@ -185,11 +199,11 @@ struct Mover: Sendable {
     }
     var subject = subject
     subject.status = now
-    return .syncFolder(Step.Placed(subject: subject, outcome: .moved))
+    return .syncFolder(Step.Placed(subject: subject, outcome: .moved, proven: now.stamp))
   }
 
   /// Gives `from` the name `to`. Never over anything but what was decided to be replaced.
-  private func put(_ from: DocumentPath, at to: DocumentPath, replacing: Stamp?) throws(StepFailure) {
+  func put(_ from: DocumentPath, at to: DocumentPath, replacing: Stamp?) throws(StepFailure) {
     if let replacing {
       let there = try attempt(.destination, "look at", to) { () throws(Errno) in try POSIX.statusIfPresent(to) }
       guard there.map({ $0.stamp.isUntouched(since: replacing) }) ?? true else { throw .refused(.keepsChanging) }
@@ -197,139 +211,6 @@ struct Mover: Sendable {
     try attempt(.destination, "rename", to) { () throws(Errno) in
       if replacing == nil { try POSIX.rename(from, toNew: to) } else { try POSIX.rename(from, over: to) }
     }
-  }
-
-  // MARK: To another file system
-
-  private func copy(_ subject: Step.Subject, _ read: @escaping (Int64) -> Void) throws(StepFailure) -> Step {
-    let temporary = subject.target.renamed(TemporaryName.make(ledger.name, subject.entry.path))
-    // Before the file itself: whatever happens, a later run finds it.
-    try ledger.note(
-      .began(
-        path: subject.entry.path, temporary: temporary, target: subject.target, wasPlaceholder: subject.wasPlaceholder),
-      durable: true)
-    try attempt(.destination, "remove", destination[temporary]) { () throws(Errno) in
-      try POSIX.removeIfPresent(destination[temporary])
-    }
-    return .attributes(
-      subject.status.kind == .symlink
-        ? try copyLink(subject, temporary) : try copyFile(subject, temporary, read))
-  }
-
-  private func copyFile(
-    _ subject: Step.Subject, _ temporary: DocumentPath, _ read: @escaping (Int64) -> Void
-  ) throws(StepFailure) -> Step.Copy {
-    let path = source[subject.entry.path]
-    let from = try open(.source, path)
-    let before = try attempt(.source, "look at", path) { () throws(Errno) in try from.status() }
-    guard before.stamp == subject.status.stamp else { throw .refused(.keepsChanging) }
-    let to = try attempt(.destination, "make", destination[temporary]) { () throws(Errno) in
-      try Descriptor(destination[temporary], O_RDWR | O_CREAT | O_EXCL)
-    }
-    let files = FileCopy { count throws(StepFailure) in
-      read(count)
-      try control.checkpoint()
-    }
-    let digest = try files.copy(from, size: before.size, path: path, to: to, at: destination[temporary])
-    let after = try attempt(.source, "look at", path) { () throws(Errno) in try from.status() }
-    guard after.stamp == before.stamp else { throw .refused(.keepsChanging) }
-    return Step.Copy(subject: subject, temporary: temporary, file: to, content: .bytes(sha256: digest))
-  }
-
-  private func copyLink(_ subject: Step.Subject, _ temporary: DocumentPath) throws(StepFailure) -> Step.Copy {
-    let target = try link(.source, source[subject.entry.path])
-    try attempt(.destination, "make", destination[temporary]) { () throws(Errno) in
-      try POSIX.symlink(target, at: destination[temporary])
-    }
-    return Step.Copy(subject: subject, temporary: temporary, file: nil, content: .link(target))
-  }
-
-  private func setAttributes(_ copy: Step.Copy) throws(StepFailure) -> Step {
-    var copy = copy
-    let path = destination[copy.temporary]
-    let status = copy.subject.status
-    guard let file = copy.file else {
-      POSIX.setOwner(path, of: status)
-      try attempt(.destination, "set the times of", path) { () throws(Errno) in try POSIX.setTimes(path, of: status) }
-      return .sync(copy)
-    }
-    try setXattrs(from: source[copy.subject.entry.path], to: path, &copy.notes)
-    file.setOwner(of: status)
-    do throws(Errno) { try file.setMode(status.mode) } catch {
-      // FAT and some network file systems have no modes.
-      guard error == .EPERM || error == .EOPNOTSUPP else {
-        throw .system(error, .destination, verb: "set the mode of", path)
-      }
-      copy.notes.append("its mode could not be kept")
-    }
-    try attempt(.destination, "set the times of", path) { () throws(Errno) in try file.setTimes(of: status) }
-    return .sync(copy)
-  }
-
-  /// A move never drops what a user has attached to a document; a copy tells.
-  private func setXattrs(
-    from: DocumentPath, to: DocumentPath, _ notes: inout [String]
-  ) throws(StepFailure) {
-    var refused: [String] = []
-    let xattrs = try attempt(.source, "read the attributes of", from) { () throws(Errno) in
-      try POSIX.userXattrs(from)
-    }
-    for (name, value) in xattrs {
-      do throws(Errno) { try POSIX.setXattr(to, name, value) } catch {
-        guard [.EOPNOTSUPP, .E2BIG, .ERANGE, .EPERM].contains(error) else {
-          throw .system(error, .destination, verb: "set the attribute \(name) of", to)
-        }
-        refused.append(name)
-      }
-    }
-    guard !refused.isEmpty else { return }
-    if options.disposition == .move { throw .refused(.attributesDoNotFit(refused)) }
-    notes.append("attributes not kept: " + refused.joined(separator: ", "))
-  }
-
-  private func sync(_ copy: Step.Copy) throws(StepFailure) -> Step {
-    let path = destination[copy.temporary]
-    if let file = copy.file {
-      try control.syncing { () throws(StepFailure) in
-        try attempt(.destination, "sync", path) { () throws(Errno) in try file.sync() }
-      }
-      file.dropCache()
-    }
-    return .verify(copy)
-  }
-
-  /// Through a handle of its own, as whoever opens the document next will read it.
-  private func verify(_ copy: Step.Copy) throws(StepFailure) -> Step {
-    let path = destination[copy.temporary]
-    let found: Step.Content
-    if copy.file == nil {
-      found = .link(try link(.destination, path))
-    } else {
-      let file = try open(.destination, path)
-      file.dropCache()
-      let size = try attempt(.destination, "look at", path) { () throws(Errno) in try file.status().size }
-      guard size == copy.subject.status.size else { throw .refused(.readBackDiffers) }
-      let files = FileCopy { _ throws(StepFailure) in try control.checkpoint() }
-      found = .bytes(sha256: try files.digest(of: file, size: size, side: .destination, path: path))
-    }
-    guard found == copy.content else { throw .refused(.readBackDiffers) }
-    return .place(copy)
-  }
-
-  private func place(_ copy: Step.Copy) throws(StepFailure) -> Step {
-    let subject = copy.subject
-    guard try found(at: .source, subject.entry.path)?.stamp == subject.status.stamp else {
-      throw .refused(.keepsChanging)
-    }
-    try destination.check(.destination)
-    try put(destination[copy.temporary], at: destination[subject.target], replacing: subject.replacing)
-    guard let there = try found(at: .destination, subject.target) else { throw .refused(.readBackDiffers) }
-    try ledger.note(
-      .placed(
-        path: subject.entry.path, target: subject.target, source: subject.status.stamp, destination: there.stamp))
-    return .syncFolder(
-      Step.Placed(
-        subject: subject, outcome: options.disposition == .move ? .moved : .copied, notes: copy.notes))
   }
 
   // MARK: Both
@@ -342,13 +223,12 @@ struct Mover: Sendable {
 
   private func release(_ placed: Step.Placed) throws(StepFailure) -> Step {
     var placed = placed
-    if placed.hasSource {
+    if let proven = placed.proven {
       switch options.disposition {
-      case .move: try removeSource(placed.subject)
-      case .keep: if let note = evict(placed.subject) { placed.notes.append(note) }
-      }
-      if ledger[placed.subject.entry.path].placed == nil, options.disposition == .keep {
-        try remember(placed.subject)
+      case .move: try removeSource(placed.subject, proven)
+      case .keep:
+        if let note = evict(placed.subject) { placed.notes.append(note) }
+        if placed.outcome == .alreadyThere { try remember(placed.subject, proven) }
       }
       try ledger.note(.released(path: placed.subject.entry.path, kept: options.disposition == .keep))
     }
@@ -358,17 +238,17 @@ struct Mover: Sendable {
   }
 
   /// What was found to be there already need not be read once more.
-  private func remember(_ subject: Step.Subject) throws(StepFailure) {
-    guard let there = try found(at: .destination, subject.target) else { return }
+  private func remember(_ subject: Step.Subject, _ proven: Stamp) throws(StepFailure) {
     try ledger.note(
-      .placed(
-        path: subject.entry.path, target: subject.target, source: subject.status.stamp, destination: there.stamp))
+      .placed(path: subject.entry.path, target: subject.target, source: subject.status.stamp, destination: proven))
   }
 
-  private func removeSource(_ subject: Step.Subject) throws(StepFailure) {
-    // Proven was what a disk or mount had; it has to be there still.
+  private func removeSource(_ subject: Step.Subject, _ proven: Stamp) throws(StepFailure) {
+    // What is proven has to be there still, and on the disk or mount that it was proven on.
     try destination.check(.destination)
-    guard try found(at: .destination, subject.target) != nil else { throw .refused(.readBackDiffers) }
+    guard let there = try found(at: .destination, subject.target), there.stamp.isUntouched(since: proven) else {
+      throw .refused(.keepsChanging)
+    }
     let path = source[subject.entry.path]
     let isStill = { () throws(Errno) in try POSIX.statusIfPresent(path)?.stamp == subject.status.stamp }
     func remove() throws(Errno) -> Bool {
@@ -388,8 +268,8 @@ struct Mover: Sendable {
 
   /// A word for the report when it could not be.
   private func evict(_ subject: Step.Subject) -> String? {
-    guard subject.wasPlaceholder, let evict = options.evict else { return nil }
-    return evict(source[subject.entry.path]).map { "it stays materialized: \($0)" }
+    guard subject.wasPlaceholder else { return nil }
+    return source.eviction.evict(source[subject.entry.path]).map { "it stays materialized: \($0)" }
   }
 
   /// Away with what a document that was given up has left at the destination. What cannot be removed now, a later run
@@ -404,20 +284,20 @@ struct Mover: Sendable {
 
   /// What was read of a placeholder that stays was for nothing.
   private func evictIfKept(_ entry: Listing.Entry) {
-    if options.disposition == .keep, entry.isPlaceholder { _ = options.evict?(source[entry.path]) }
+    if options.disposition == .keep, entry.isPlaceholder { _ = source.eviction.evict(source[entry.path]) }
   }
 
   // MARK: Calls
 
-  private func found(at side: StepFailure.Side, _ path: DocumentPath) throws(StepFailure) -> FileStatus? {
+  func found(at side: StepFailure.Side, _ path: DocumentPath) throws(StepFailure) -> FileStatus? {
     let path = (side == .source ? source : destination)[path]
     return try attempt(side, "look at", path) { () throws(Errno) in try POSIX.statusIfPresent(path) }
   }
-  private func open(_ side: StepFailure.Side, _ path: DocumentPath) throws(StepFailure) -> Descriptor {
+  func open(_ side: StepFailure.Side, _ path: DocumentPath) throws(StepFailure) -> Descriptor {
     // Without waiting, should a FIFO have come into its place.
     try attempt(side, "open", path) { () throws(Errno) in try Descriptor(path, O_RDONLY | O_NONBLOCK) }
   }
-  private func link(_ side: StepFailure.Side, _ path: DocumentPath) throws(StepFailure) -> [UInt8] {
+  func link(_ side: StepFailure.Side, _ path: DocumentPath) throws(StepFailure) -> [UInt8] {
     try attempt(side, "read the link", path) { () throws(Errno) in try POSIX.readLink(path) }
   }
 
@@ -432,22 +312,5 @@ extension Stamp {
   /// The content is what it was. Its time of change may have moved on: an upload, a chmod and a rename count there too.
   func isUntouched(since earlier: Stamp) -> Bool {
     inode == earlier.inode && size == earlier.size && modified == earlier.modified
-  }
-}
-
-/// `name 2.ext`: what a document is called when both are kept.
-enum KeepBothName {
-  /// At most `longest` bytes: the stem is cut, never within a character, be it one of several code points.
-  static func make(_ name: [UInt8], _ number: Int, longest: Int) -> [UInt8] {
-    let dot = name.lastIndex(of: 0x2e).flatMap { $0 > 0 && name.count - $0 <= 33 ? $0 : nil } ?? name.count
-    let ending = Array(" \(number)".utf8) + name[dot...]
-    return cut(Array(name[..<dot]), to: longest - ending.count) + ending
-  }
-
-  private static func cut(_ stem: [UInt8], to count: Int) -> [UInt8] {
-    guard stem.count > count else { return stem }
-    guard var text = String(validating: stem, as: UTF8.self) else { return Array(stem.prefix(max(1, count))) }
-    while text.utf8.count > count, text.count > 1 { text.removeLast() }
-    return Array(text.utf8)
   }
 }

@@ -1,3 +1,4 @@
+import Foundation
 import StorageErrors
 
 /// Tries again where that can help: at once on stale handles and documents that change, after a wait when the storage has
@@ -6,7 +7,7 @@ struct Retries: Sendable {
   let control: RunControl
   /// Seconds to wait for storage that has gone.
   let patience: Double
-  /// All of it not writable is everybody's trouble.
+  let source: DocumentPath
   let destination: DocumentPath
   let events: EventSink
 
@@ -46,7 +47,10 @@ struct Retries: Sendable {
     case .system(_, .journal, _, _): return stop(failure)
     case .system(let errno, let side, _, _):
       switch Remedy(errno).action {
-      case .reopen: return again(&left)
+      case .reopen:
+        // Storage that has gone may say no more than EIO; then nothing of it can be opened.
+        let next = again(&left)
+        return next == .again || isThere(side) ? next : wait()
       case .wait: return wait()
       case .stop: return side == .destination ? stop(failure) : .never
       case .skip:
@@ -60,6 +64,9 @@ struct Retries: Sendable {
   private func again(_ left: inout Int) -> Next {
     left -= 1
     return left > 0 ? .again : .never
+  }
+  private func isThere(_ side: StepFailure.Side) -> Bool {
+    (try? Descriptor(side == .source ? source : destination, O_RDONLY | O_DIRECTORY)) != nil
   }
   private func wait() -> Next { control.hasPatience(patience) ? .afterPause : .never }
   private func stop(_ failure: StepFailure) -> Next {

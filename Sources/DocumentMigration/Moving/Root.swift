@@ -7,6 +7,7 @@ struct Root: Sendable {
   let path: DocumentPath
   let device: UInt64
   let placeholders: Placeholders
+  let eviction: Eviction
   private let inode: UInt64
   /// Its type.
   let fileSystem: UInt64
@@ -18,6 +19,7 @@ struct Root: Sendable {
     inode = status.inode
     fileSystem = try POSIX.fileSystemType(path)
     placeholders = Placeholders(path)
+    eviction = Eviction(path)
   }
 
   subscript(_ relative: DocumentPath) -> DocumentPath { path.appending(relative) }

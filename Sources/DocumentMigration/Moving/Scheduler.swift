@@ -8,13 +8,15 @@ struct Scheduler: Sendable {
   private var control: RunControl { mover.control }
   private var retries: Retries {
     Retries(
-      control: control, patience: mover.options.patience, destination: mover.destination.path, events: events)
+      control: control, patience: mover.options.patience, source: mover.source.path,
+      destination: mover.destination.path, events: events)
   }
 
   func run(_ plan: MigrationPlan) -> MigrationReport {
     let folders = plan.entries.filter { $0.status.kind == .folder }
     let documents = plan.entries.filter { $0.status.kind != .folder }
-    control.expect(items: documents.count, bytes: plan.files.bytes)
+    let bytes = documents.reduce(0) { $0 + ($1.status.kind == .file ? $1.status.size : 0) }
+    control.expect(items: documents.count, bytes: bytes)
     removeTemporaries()
     let steps = Folders(mover: mover, retries: retries)
     let unmade = steps.make(folders)
@@ -27,6 +29,7 @@ struct Scheduler: Sendable {
     var report = MigrationReport()
     report.files = (left + reports + unfinished).sorted { $0.path.precedesInTree($1.path) }
     report.stopped = control.stopReason
+    events.send(.ended(MigrationSummary(report)))
     return report
   }
 
@@ -89,7 +92,7 @@ struct Scheduler: Sendable {
   /// A system call cannot be given up; but nobody has to wait for it.
   private func keepsWaiting() -> Bool {
     events.send(.progress(control.progress))
-    let patience = control.mayGoOn ? mover.options.patience + 60 : 5
+    let patience = control.mayGoOn ? mover.options.patience + mover.options.stall : 5
     guard control.isStuck(after: patience) else { return true }
     control.stop("a system call does not come back")
     return false

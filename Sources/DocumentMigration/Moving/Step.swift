@@ -58,8 +58,9 @@ enum Step: Sendable {
   struct Placed: Sendable {
     var subject: Subject
     var outcome: FileReport.Outcome
-    /// Only what was renamed has no source any more.
-    var hasSource = true
+    /// The target, as it was when it was found to have the document's bytes; nil when it was renamed, and so has left the
+    /// source already.
+    var proven: Stamp?
     var notes: [String] = []
   }
 

@@ -2,7 +2,7 @@ import Foundation
 import StorageErrors
 
 /// What a migration would do, and what it would trip over. Made without changing anything, and without materializing.
-public struct MigrationPlan: Codable, Sendable {
+public struct MigrationPlan: Codable, Hashable, Sendable {
   /// How many, and how large.
   public struct Tally: Codable, Hashable, Sendable {
     /// Documents.
@@ -57,6 +57,8 @@ public struct MigrationPlan: Codable, Sendable {
   public internal(set) var names: [NameProblem] = []
   /// What stays.
   public internal(set) var left: [Left] = []
+  /// Temporary files of other migrations at the destination, from its root: their own runs tidy up, or nobody will.
+  public internal(set) var leftovers: [DocumentPath] = []
   /// Bytes that the destination needs at least, as far as the source's allocation tells; of names that it has already,
   /// none are counted.
   public internal(set) var bytesNeeded: Int64 = 0
@@ -67,7 +69,8 @@ public struct MigrationPlan: Codable, Sendable {
   var entries: [Listing.Entry] = []
 
   private enum CodingKeys: String, CodingKey {
-    case files, brought, folders, symlinks, toMaterialize, hardLinked, collisions, names, left, bytesNeeded, bytesFree
+    case files, brought, folders, symlinks, toMaterialize, hardLinked, collisions, names, left, leftovers, bytesNeeded,
+      bytesFree
   }
 }
 
@@ -95,6 +98,8 @@ struct Planner {
     plan.entries = source.entries
     plan.left = source.refused.map { MigrationPlan.Left($0.path, $0.refusal) }
     plan.left += source.temporaries.map { MigrationPlan.Left($0, .temporary) }
+    let own = Set(known.values.compactMap { $0.isUnderWay ? $0.begun?.temporary : nil })
+    plan.leftovers = destination.temporaries.filter { !own.contains($0) }
     plan.names = NameProblem.find(
       source: source.entries.map(\.path), destination: destination.entries.map(\.path), longest: longestName)
     return plan

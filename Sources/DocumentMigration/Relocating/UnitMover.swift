@@ -5,6 +5,8 @@ import StorageErrors
 struct UnitMover {
   private let home: DocumentPath
   private let folder: DocumentPath
+  /// Where `folder` leads to.
+  private let target: DocumentPath
   private let options: Relocation.Options
   /// nil: only looks.
   private let ledger: Ledger?
@@ -15,6 +17,7 @@ struct UnitMover {
   ) throws(MigrationError) {
     self.home = POSIX.resolvedAsFarAsThere(home)
     self.folder = folder
+    target = POSIX.resolvedAsFarAsThere(self.home.appending(folder))
     self.options = options
     let state: DocumentPath
     if let given = options.journal { state = given } else { state = try Migration.defaultJournalFolder() }
@@ -79,7 +82,13 @@ struct UnitMover {
 
   private func isSame(_ entry: Listing.Entry, _ path: DocumentPath) throws(StepFailure) -> Bool {
     guard let there = try status(place(path), .destination), there.kind == .file else { return false }
-    if there.inode == entry.status.inode, there.device == entry.status.device { return true }
+    if there.isSameFile(as: entry.status) { return true }
+    // Our own copy, which nobody has touched: what changed here since is brought over it.
+    if let known = ledger?[entry.path], let placed = known.placed, placed.target == path,
+      there.stamp.isUntouched(since: placed.destination)
+    {
+      return true
+    }
     guard there.size == entry.status.size else { return false }
     func digest(_ path: DocumentPath, _ side: StepFailure.Side) throws(StepFailure) -> String {
       let file = try attempt(side, "open", path) { () throws(Errno) in try Descriptor(path, O_RDONLY | O_NONBLOCK) }
@@ -101,20 +110,30 @@ struct UnitMover {
     let mover = try mover(of: unit, ledger)
     // First, so that whatever becomes of it there, a later run knows that it should be there.
     try ledger.note(.relocated(path: unit.path, target: target), durable: true)
-    // The database is the last to come and the first to go: where it is, its sidecars are.
-    var placed: [(Listing.Entry, Step)] = []
-    for member in unit.members.reversed() {
-      guard var entry = unit.here[member] else { continue }
-      entry.target = unit.target(of: member, target)
-      placed.append((entry, try mover.walk(.look, entry, until: \.isRelease)))
+    let entries = unit.members.compactMap { member in
+      unit.here[member].map { entry in
+        var entry = entry
+        entry.target = unit.target(of: member, target)
+        return entry
+      }
     }
+    do { try bring(entries, mover) } catch {
+      entries.forEach(mover.tidy)
+      throw error
+    }
+  }
+
+  /// The database, the first of `entries`, is the last to come and the first to go: where it is, its sidecars are.
+  private func bring(_ entries: [Listing.Entry], _ mover: Mover) throws(StepFailure) {
+    var placed: [(Listing.Entry, Step)] = []
+    for entry in entries.reversed() { placed.append((entry, try mover.walk(.look, entry, until: \.isRelease))) }
     for (entry, step) in placed.reversed() { _ = try mover.walk(step, entry, until: { _ in false }) }
   }
 
   private func mover(of unit: Unit, _ ledger: Ledger) throws(StepFailure) -> Mover {
     var options = Migration.Options(.move)
     options.crashPoint = self.options.crashPoint
-    let (source, destination) = (documents, home.appending(folder))
+    let (source, destination) = (documents, target)
     let roots = try attempt(.destination, "look at", destination) { () throws(Errno) in
       (try Root(source), try Root(destination))
     }
@@ -152,7 +171,7 @@ struct UnitMover {
     try attempt(side, "remove", path) { () throws(Errno) in try POSIX.removeIfPresent(path) }
   }
   private var documents: DocumentPath { home.appending(Relocation.documents) }
-  private func place(_ path: DocumentPath) -> DocumentPath { home.appending(folder).appending(path) }
+  private func place(_ path: DocumentPath) -> DocumentPath { target.appending(path) }
   private func status(_ path: DocumentPath, _ side: StepFailure.Side) throws(StepFailure) -> FileStatus? {
     try attempt(side, "look at", path) { () throws(Errno) in try POSIX.statusIfPresent(path) }
   }

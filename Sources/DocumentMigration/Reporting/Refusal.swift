@@ -14,6 +14,8 @@ enum Refusal: Error, Hashable, Sendable {
   case collision
   /// A folder here, something else there, or the other way round.
   case kindsDiffer
+  /// Both paths lead to one entry of one folder.
+  case oneEntry
   /// Its folder could not be made.
   case folderMissing
   case keepsChanging
@@ -39,6 +41,7 @@ extension Refusal {
     case .damagedStub: "is named as an iCloud stub, but its content is none"
     case .collision: "the destination has another document of that name"
     case .kindsDiffer: "one side has a folder of that name, and the other something else"
+    case .oneEntry: "source and destination lead to one and the same file"
     case .folderMissing: "its folder could not be made at the destination"
     case .keepsChanging: "it changes while it is copied"
     case .openForWriting: "a program has it open for writing"
@@ -59,6 +62,7 @@ extension Refusal {
     case .damagedStub: "download the document on its device; if it is one of your own, rename it"
     case .collision: "choose with --on-conflict skip, keep-both, replace or newer"
     case .kindsDiffer: "rename one of them, then run the same command again"
+    case .oneEntry: "look for a bind mount within these folders"
     case .folderMissing: "see the folder's own line"
     case .keepsChanging, .openForWriting: "close the program that writes it, then run the same command again"
     case .readBackDiffers: "do not trust that disk; the source is untouched"
@@ -76,7 +80,7 @@ extension Refusal {
     case .special, .otherFileSystem, .attributesDoNotFit, .temporary: .unsupported
     case .stubWithoutDocument: .notMaterialized
     case .damagedStub, .readBackDiffers: .corrupt
-    case .collision: .exists
+    case .collision, .oneEntry: .exists
     case .kindsDiffer: .wrongKind
     case .folderMissing, .vanished, .databaseMissing: .notFound
     case .keepsChanging, .openForWriting: .busy

@@ -91,7 +91,9 @@ public struct MigrationReport: Codable, Hashable, Sendable {
 }
 
 /// What a running migration tells. Called from its threads, one at a time.
-public enum MigrationEvent: Codable, Sendable {
+///
+/// As JSON an object with the key `event`, whose value is the case's name, and one key for what belongs to it.
+public enum MigrationEvent: Codable, Hashable, Sendable {
   /// Before anything is changed.
   case planned(MigrationPlan)
   /// A document has ended.
@@ -100,6 +102,55 @@ public enum MigrationEvent: Codable, Sendable {
   case waiting(String)
   /// About ten times a second.
   case progress(MigrationProgress)
+  /// Nothing follows.
+  case ended(MigrationSummary)
+
+  private enum Name: String, Codable { case planned, file, waiting, progress, ended }
+  private enum CodingKeys: String, CodingKey { case event, plan, file, reason, progress, summary }
+
+  /// From what `encode(to:)` writes.
+  public init(from decoder: any Decoder) throws {
+    let fields = try decoder.container(keyedBy: CodingKeys.self)
+    switch try fields.decode(Name.self, forKey: .event) {
+    case .planned: self = .planned(try fields.decode(MigrationPlan.self, forKey: .plan))
+    case .file: self = .file(try fields.decode(FileReport.self, forKey: .file))
+    case .waiting: self = .waiting(try fields.decode(String.self, forKey: .reason))
+    case .progress: self = .progress(try fields.decode(MigrationProgress.self, forKey: .progress))
+    case .ended: self = .ended(try fields.decode(MigrationSummary.self, forKey: .summary))
+    }
+  }
+
+  /// One object.
+  public func encode(to encoder: any Encoder) throws {
+    var fields = encoder.container(keyedBy: CodingKeys.self)
+    func put(_ name: Name, _ value: some Encodable, _ key: CodingKeys) throws {
+      try fields.encode(name, forKey: .event)
+      try fields.encode(value, forKey: key)
+    }
+    switch self {
+    case .planned(let plan): try put(.planned, plan, .plan)
+    case .file(let report): try put(.file, report, .file)
+    case .waiting(let reason): try put(.waiting, reason, .reason)
+    case .progress(let progress): try put(.progress, progress, .progress)
+    case .ended(let summary): try put(.ended, summary, .summary)
+    }
+  }
+}
+
+/// A report in numbers.
+public struct MigrationSummary: Codable, Hashable, Sendable {
+  /// How many documents ended so; those that none did are left out. By the outcome's name.
+  public var counts: [String: Int]
+  /// Bytes that were moved or copied.
+  public var bytes: Int64
+  /// Why the run ended early; nil when every document was tried.
+  public var stopped: String?
+
+  init(_ report: MigrationReport) {
+    counts = Dictionary(grouping: report.files, by: \.outcome.rawValue).mapValues(\.count)
+    bytes = report.bytes
+    stopped = report.stopped
+  }
 }
 
 /// How far a migration is.

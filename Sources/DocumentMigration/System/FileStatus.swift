@@ -51,6 +51,8 @@ struct FileStatus: Hashable, Sendable {
     changed = Self.nanoseconds(times.2)
   }
 
+  func isSameFile(as other: FileStatus) -> Bool { inode == other.inode && device == other.device }
+
   var stamp: Stamp { Stamp(inode: inode, size: size, modified: modified, changed: changed) }
 
   private static func nanoseconds(_ time: timespec) -> Int64 {

@@ -110,7 +110,10 @@ enum POSIX {
 
   static func syncFolder(_ path: DocumentPath) throws(Errno) {
     let folder = try Descriptor(path, O_RDONLY | O_DIRECTORY)
-    try folder.sync()
+    do { try folder.sync() } catch {
+      // Some file systems sync no folders: fsync(2) calls that EINVAL.
+      if error != .EINVAL, error != .EOPNOTSUPP { throw error }
+    }
   }
 }
 

@@ -48,14 +48,21 @@ extension POSIX {
 
   // MARK: Extended attributes
 
-  static func xattr(_ path: DocumentPath, _ name: String, room: Int = 256) throws(Errno) -> [UInt8] {
-    var value = [UInt8](repeating: 0, count: room)
-    #if canImport(Darwin)
-      let count = path.call { getxattr($0, name, &value, value.count, 0, XATTR_NOFOLLOW) }
-    #else
-      let count = path.call { lgetxattr($0, name, &value, value.count) }
-    #endif
-    return Array(value.prefix(try check(count)))
+  static func xattr(_ path: DocumentPath, _ name: String) throws(Errno) -> [UInt8] {
+    func get(_ room: UnsafeMutableRawPointer?, _ size: Int) -> Int {
+      #if canImport(Darwin)
+        path.call { getxattr($0, name, room, size, 0, XATTR_NOFOLLOW) }
+      #else
+        path.call { lgetxattr($0, name, room, size) }
+      #endif
+    }
+    while true {
+      var value = [UInt8](repeating: 0, count: try check(get(nil, 0)))
+      let count = value.withUnsafeMutableBytes { get($0.baseAddress, $0.count) }
+      if count >= 0 { return Array(value.prefix(count)) }
+      // It has grown meanwhile.
+      if errno != ERANGE { throw .current }
+    }
   }
   static func setXattr(_ path: DocumentPath, _ name: String, _ value: [UInt8]) throws(Errno) {
     #if canImport(Darwin)
@@ -70,7 +77,7 @@ extension POSIX {
     do {
       var result: [(name: String, value: [UInt8])] = []
       for name in try xattrNames(path) where isUsers(name) {
-        result.append((name, try xattr(path, name, room: 1 << 17)))
+        result.append((name, try xattr(path, name)))
       }
       return result
     } catch {
@@ -118,12 +125,13 @@ extension Descriptor {
     #endif
   }
 
-  /// The next range with data at or after `offset`; nil when only a hole is left. Where the file system cannot tell,
-  /// all is data.
+  /// The next range with data at or after `offset`; nil when that cannot be told.
+  ///
+  /// "Only a hole is left" is not believed: its errno, ENXIO, is also that of a drive that has gone, and a document would
+  /// end in zeros.
   func nextData(from offset: Int64, size: Int64) -> Range<Int64>? {
-    guard offset < size else { return nil }
     let start = lseek(fd, off_t(offset), seekData)
-    if start < 0 { return errno == ENXIO ? nil : offset..<size }
+    guard start >= offset, start < size else { return nil }
     let end = lseek(fd, start, seekHole)
     return Int64(start)..<min(size, end > start ? Int64(end) : size)
   }

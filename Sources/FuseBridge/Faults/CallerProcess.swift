@@ -1,10 +1,23 @@
 import CLinux
 import Glibc
 
+/// A process and its program.
+struct CallerIdentity: Sendable {
+  /// 0: unknown.
+  var pid: Int32
+  /// The absolute path, a script's interpreter; empty: unknown.
+  var executable: [UInt8]
+}
+
 /// What /proc tells of the thread that made a request. It may have gone: then there is nothing.
+///
+/// Not for FLUSH: execve(2) closes files while it holds the lock that reading `exe` and `syscall` waits for (Linux 6.18:
+/// `exec_update_lock`), and both would wait for ever. Who opened the file stands for its caller.
 struct CallerProcess {
   /// The kernel names a thread; 0: none of this pid namespace.
   let thread: Int32
+
+  var identity: CallerIdentity { CallerIdentity(pid: pid, executable: executable) }
 
   /// The process that the thread belongs to; 0: unknown.
   var pid: Int32 {
@@ -13,16 +26,14 @@ struct CallerProcess {
     return line.flatMap { Int32($0.dropFirst(5).trimmingPrefix { $0 == "\t" || $0 == " " }) } ?? 0
   }
 
-  /// The absolute path of its program, a script's interpreter; empty: unknown.
-  var executable: [UInt8] {
+  private var executable: [UInt8] {
     guard thread > 0 else { return [] }
     var room = [UInt8](repeating: 0, count: 4096)
     let count = lx_readlink("/proc/\(thread)/exe", &room, room.count)
     return count > 0 ? Array(room[..<count]) : []
   }
 
-  /// The system call that it is in; nil when that cannot be known, as for a thread that may not be traced. Not for FLUSH:
-  /// execve(2) closes files with a lock held that reading this waits for, and both would wait for ever.
+  /// The system call that it is in; nil when that cannot be known, as for a thread that may not be traced.
   var systemCall: SystemCall? {
     guard thread > 0 else { return nil }
     let words = text("syscall").split(separator: " ")

@@ -24,12 +24,14 @@ extension Bridge {
   }
 
   private func describe(_ call: MountCall, _ request: KernelRequest, _ faults: FaultInjector) -> CallFacts {
-    let caller = CallerProcess(thread: request.thread)
-    let systemCall = call.isByPath == nil ? caller.systemCall : nil
+    let process = CallerProcess(thread: request.thread)
+    let systemCall = call.isByPath == nil ? process.systemCall : nil
+    let open = openState(call)
+    let caller = call.operation == .flush ? open?.opener : process.identity
     var fault = FaultCall(
       call.operation, path: path(call.node, call.name), newPath: call.target.map { path($0.folder, $0.name) },
-      uid: request.header.uid, pid: caller.pid, executable: caller.executable, offset: call.offset, length: call.length)
-    let open = openState(call)
+      uid: request.header.uid, pid: caller?.pid ?? 0, executable: caller?.executable ?? [], offset: call.offset,
+      length: call.length)
     fault.handle = open.map { $0.moment.epoch < faults.epoch ? .old : .new }
     var facts = CallFacts(
       call: call, fault: fault, thread: request.thread, opened: open?.moment,
@@ -46,10 +48,10 @@ extension Bridge {
     return (folder == [0x2f] ? [] : folder) + [0x2f] + name
   }
 
-  private func openState(_ call: MountCall) -> (moment: LinkMoment, isDirect: Bool)? {
+  private func openState(_ call: MountCall) -> (moment: LinkMoment, opener: CallerIdentity, isDirect: Bool)? {
     switch call.operation {
-    case .readdir, .fsyncdir: OpenFolder.at(call.handle).map { ($0.moment, true) }
-    default: OpenFile.at(call.handle).map { ($0.moment, $0.isDirect) }
+    case .readdir, .fsyncdir: OpenFolder.at(call.handle).map { ($0.moment, $0.opener, true) }
+    default: OpenFile.at(call.handle).map { ($0.moment, $0.opener, $0.isDirect) }
     }
   }
 

@@ -92,6 +92,15 @@ package final class FaultInjector: Sendable {
     }
   }
 
+  /// The mount is about to end: nobody is held any more, nothing fails.
+  package func letGo() {
+    state.signal { state in
+      state.faults = FaultSet()
+      state.link.reconnect()
+    }
+    settle()
+  }
+
   // MARK: Time
 
   /// Serves timers, until the mount is gone.
@@ -107,25 +116,24 @@ package final class FaultInjector: Sendable {
 
   // MARK: Handles
 
-  /// A file is being opened.
-  func opened() -> LinkMoment {
+  /// A file or folder is being opened.
+  func opened(_ node: NodeID) -> LinkMoment {
     state.withLock { state in
-      state.openByEpoch[state.link.epoch, default: 0] += 1
-      return LinkMoment(epoch: state.link.epoch, disconnects: state.link.disconnects)
+      let moment = LinkMoment(epoch: state.link.epoch, disconnects: state.link.disconnects)
+      state.open[node, default: []].append(moment)
+      return moment
     }
   }
 
-  var moment: LinkMoment {
-    state.withLock { LinkMoment(epoch: $0.link.epoch, disconnects: $0.link.disconnects) }
+  func closed(_ node: NodeID, _ moment: LinkMoment) {
+    state.withLock { state in
+      guard var moments = state.open[node], let index = moments.firstIndex(of: moment) else { return }
+      moments.remove(at: index)
+      state.open[node] = moments.isEmpty ? nil : moments
+    }
   }
+
   var failsByLink: Bool { state.withLock { $0.failsByLink } }
-
-  func closed(_ moment: LinkMoment) {
-    state.withLock { state in
-      let left = (state.openByEpoch[moment.epoch] ?? 1) - 1
-      state.openByEpoch[moment.epoch] = left > 0 ? left : nil
-    }
-  }
 
   // MARK: What it says
 
@@ -195,7 +203,9 @@ extension FaultState {
   var failsByLink: Bool { link.profile.map { !$0.isEngines } ?? false }
 
   /// Handles that an earlier disconnect has broken are still open.
-  var hasOldHandles: Bool { openByEpoch.keys.contains { link.answer(forHandleOfEpoch: $0) != nil } }
+  var hasOldHandles: Bool {
+    link.epoch > 0 && open.values.contains { $0.contains { link.answer(forHandleOfEpoch: $0.epoch) != nil } }
+  }
 
   func isArmed(_ now: UInt64) -> Bool { faults.isArmed(now) || faults.record || failsByLink }
 

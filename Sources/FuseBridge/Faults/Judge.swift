@@ -1,3 +1,4 @@
+import DocsEngine
 import Faults
 import StorageErrors
 
@@ -22,7 +23,7 @@ struct CallFacts {
 }
 
 /// A point in the link's history.
-struct LinkMoment {
+struct LinkMoment: Equatable {
   var epoch: Int
   var disconnects: Int
 }
@@ -38,8 +39,8 @@ struct FaultState {
   var linkFailures: UInt64 = 0
   /// CLOCK_MONOTONIC ns: from then on it is "later" for the link's profile. A sync that fails brings it about at once.
   var laterFrom: UInt64 = 0
-  /// Open files by epoch.
-  var openByEpoch: [Int: Int] = [:]
+  /// When what is open now was opened.
+  var open: [NodeID: [LinkMoment]] = [:]
 
   mutating func judge(_ facts: CallFacts, now: UInt64) -> Verdict {
     if facts.asksInPassing { return .pass }
@@ -126,12 +127,13 @@ struct FaultState {
   // MARK: The link
 
   private mutating func judgeByLink(_ facts: CallFacts, now: UInt64) -> Verdict? {
-    if let opened = facts.opened, let errno = link.answer(forHandleOfEpoch: opened.epoch) { return fail(facts, errno) }
+    let opened = moment(of: facts)
+    if let opened, let errno = link.answer(forHandleOfEpoch: opened.epoch) { return fail(facts, errno) }
     guard let profile = link.profile, !facts.fault.isRootAttributes else { return nil }
     let answer = profile.answer(
       facts.call.operation, opensForWriting: facts.call.opensForWriting, contentIsLocal: facts.contentIsLocal,
       isLater: now >= laterFrom, isPlaceholder: facts.isPlaceholder, isBarred: facts.isBarred,
-      handleIsOld: facts.opened.map { $0.disconnects != link.disconnects } ?? false, hasUnsynced: facts.hasUnsynced)
+      handleIsOld: opened.map { $0.disconnects != link.disconnects } ?? false, hasUnsynced: facts.hasUnsynced)
     switch answer {
     case .ok, .engine: return nil
     case .hang:
@@ -146,6 +148,12 @@ struct FaultState {
       }
       return verdict
     }
+  }
+
+  /// A call on an open file that does not name it, fstat(2) say, is taken for one on the oldest that is open.
+  private func moment(of facts: CallFacts) -> LinkMoment? {
+    if let opened = facts.opened { return opened }
+    return facts.isByPath ? nil : open[facts.call.node]?.min { $0.disconnects < $1.disconnects }
   }
 
   private mutating func fail(_ facts: CallFacts, _ errno: Errno) -> Verdict {

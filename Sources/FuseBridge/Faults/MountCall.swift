@@ -58,11 +58,11 @@ extension KernelRequest {
     case FUSE_LINK.rawValue: linked
     case FUSE_STATFS.rawValue: MountCall(.statfs, self)
     case FUSE_OPENDIR.rawValue: MountCall(.opendir, self)
-    // The attributes' names follow 8 bytes: SETXATTR_EXT is never negotiated.
-    case FUSE_SETXATTR.rawValue: MountCall(.setxattr, self)
-    case FUSE_GETXATTR.rawValue: MountCall(.getxattr, self)
+    // SETXATTR_EXT, with a longer argument, is never negotiated.
+    case FUSE_SETXATTR.rawValue: xattr(.setxattr, after: 8)
+    case FUSE_GETXATTR.rawValue: xattr(.getxattr, after: MemoryLayout<fuse_getxattr_in>.size)
     case FUSE_LISTXATTR.rawValue: MountCall(.listxattr, self)
-    case FUSE_REMOVEXATTR.rawValue: MountCall(.removexattr, self)
+    case FUSE_REMOVEXATTR.rawValue: xattr(.removexattr, after: 0)
     default: fileCall
     }
   }
@@ -96,6 +96,12 @@ extension KernelRequest {
     var call = MountCall(operation, self)
     call.name = name
     return call
+  }
+
+  /// Only users' own: the kernel asks for `security.capability` in passing, and hides how that went.
+  private func xattr(_ operation: FaultOperation, after size: Int) -> MountCall? {
+    guard let name = texts(after: size).first, name.starts(with: "user.".utf8) else { return nil }
+    return MountCall(operation, self)
   }
 
   private var attributes: MountCall? {

@@ -66,11 +66,13 @@ struct ErrnoFinder {
     return found
   }
 
-  /// Those in which a program that is started now may speak.
-  static var localesHere: [String] {
-    let chosen = ["LC_ALL", "LC_MESSAGES", "LANG"].lazy.compactMap { UserDirectories.variable($0)?.string }.first
-    return [chosen, "ja_JP.UTF-8"].compactMap { $0 }
+  /// What the environment says of the language of messages.
+  static var chosenLocale: String? {
+    ["LC_ALL", "LC_MESSAGES", "LANG"].lazy.compactMap { UserDirectories.variable($0)?.string }.first
   }
+
+  /// Those in which a program that is started now may speak.
+  static var localesHere: [String] { [chosenLocale, "ja_JP.UTF-8"].compactMap { $0 } }
 
   /// strerror(3) of every errno in a locale, in lower case; none where that locale is not installed.
   private static func sentences(in locale: String) -> [(String, ErrnoSymbol)] {

@@ -35,7 +35,7 @@ struct Explanation: Encodable {
   }
 
   static func table(_ explanations: [Explanation]) -> Table {
-    let isJapanese = ErrnoFinder.localesHere.count > 1 && ErrnoFinder.localesHere[0].hasPrefix("ja")
+    let isJapanese = ErrnoFinder.chosenLocale?.hasPrefix("ja") == true
     var table = Table(heading: ["ERROR", "CATEGORY", "DECIDED BY", "RETRY", "EXTERNAL WRITE", "MEANING"])
     table.rows = explanations.map { explanation in
       [

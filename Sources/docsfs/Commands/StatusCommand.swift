@@ -2,6 +2,7 @@ import CLinux
 import Containers
 import Faults
 import DocsEngine
+import FuseBridge
 
 enum StatusCommand {
   static let spec = CommandSpec(
@@ -101,6 +102,7 @@ struct MountReport: Encodable {
   var container: String
   var daemon: DaemonInfo?
   var status: VolumeStatus?
+  var faults: FaultStatus?
   /// Why there is no status.
   var error: String?
 
@@ -109,7 +111,8 @@ struct MountReport: Encodable {
     stateDirectory = mount.stateDirectory.description
     container = StateDirectory(path: mount.stateDirectory).about()?.container ?? "?"
     do {
-      let (status, daemon) = try mount.askStatus()
+      let (status, daemon, faults) = try mount.askStatus()
+      self.faults = faults
       self.status = status
       self.daemon = daemon
       container = status.container
@@ -139,6 +142,11 @@ struct MountReport: Encodable {
     var notes: [String] = []
     if let reason = status.linkReason { notes.append("\(mountpoint): \(reason)") }
     if let note = status.containerNote { notes.append("\(mountpoint): \(note)") }
+    if let faults, faults.rules.contains(where: { $0.remaining != 0 }) {
+      notes.append(
+        "\(mountpoint): faults are armed; docsfs fault \(mountpoint) shows them, docsfs fault \(mountpoint) clear ends them"
+      )
+    }
     if status.paused { notes.append("\(mountpoint): uploads are paused") }
     if status.heldDeletes > 0 {
       notes.append(

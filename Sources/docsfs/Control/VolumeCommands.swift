@@ -181,10 +181,12 @@ extension ControlReply {
 private struct Tally {
   private var done = 0
   private var refused = 0
+  private var firstErrno: Errno?
 
-  mutating func count(_ item: ItemStatus, _ reason: String?, _ send: (ControlReply) -> Void) {
-    if reason == nil { done += 1 } else { refused += 1 }
-    send(ControlReply(item: item, refused: reason))
+  mutating func count(_ item: ItemStatus, _ refusal: Refusal?, _ send: (ControlReply) -> Void) {
+    if refusal == nil { done += 1 } else { refused += 1 }
+    firstErrno = firstErrno ?? refusal?.errno
+    send(ControlReply(item: item, refused: refusal?.reason))
   }
 
   func outcome(_ recursive: Bool, of item: () throws(VolumeError) -> ItemStatus) throws(VolumeError)
@@ -195,6 +197,6 @@ private struct Tally {
     }
     if refused == 0 { return .done() }
     let code = done > 0 ? ExitCode.partly : ExitCode.failed
-    return .done(code, "\(refused) of \(done + refused) items refused")
+    return .done(code, "\(refused) of \(done + refused) items refused", firstErrno)
   }
 }

@@ -1,6 +1,7 @@
 import Faults
 import Containers
 import DocumentMigration
+import Faults
 
 /// `relocate` and `audit`: what of an app's Documents belongs elsewhere.
 enum MigrateHome {

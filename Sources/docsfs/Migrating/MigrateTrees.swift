@@ -1,6 +1,7 @@
 import CLinux
 import Containers
 import DocumentMigration
+import Faults
 import StorageErrors
 
 /// `to-cloud` and `to-local`.
@@ -14,8 +15,7 @@ enum MigrateTrees {
       let other = verb == "to-cloud" ? "to-local" : "to-cloud"
       throw .usage("migrate \(verb): the cloud is on the wrong side; did you mean \(other)?")
     }
-    var options = try options(arguments)
-    if let from { options.evict = { evict($0, from) } }
+    let options = try options(arguments)
     EndSignals.block()
     let migration = Migration(source: source, destination: destination, options: options)
     if arguments.has("dry-run") { return try plan(migration, arguments) }
@@ -67,7 +67,6 @@ enum MigrateTrees {
       // One event at a time comes, so nobody waits for this lock.
       report = try migration.run { event in output.withLock { $0.show(event) } }
     } catch { throw Failure(error) }
-    output.withLock { $0.end() }
     if arguments.has("json") { Console.print(JSONText.of(report)) }
     let code = exitCode(report)
     if !arguments.has("json"), !arguments.has("events") { Console.print(PlanText.summary(report)) }
@@ -85,26 +84,6 @@ enum MigrateTrees {
     if report.stopped != nil, allPass { return ExitCode.tryAgain }
     if report.count(.moved) + report.count(.copied) + report.count(.alreadyThere) > 0 { return ExitCode.partly }
     return allPass ? ExitCode.tryAgain : ExitCode.failed
-  }
-
-  /// Why it could not be evicted. The kernel tells a mount of a close only after it, so "open" is asked again for a while.
-  private static func evict(_ path: DocumentPath, _ mount: MountEntry) -> String? {
-    var refused: String?
-    for _ in 0..<25 {
-      do throws(Failure) { refused = try evictOnce(path, mount) } catch { return error.message }
-      guard refused == "open" else { return refused }
-      usleep(20_000)
-    }
-    return refused
-  }
-
-  private static func evictOnce(_ path: DocumentPath, _ mount: MountEntry) throws(Failure) -> String? {
-    guard let place = try PathResolver.current().place(FilePath(path.bytes)) else { return "its mount has gone" }
-    var refused: String?
-    let last = try ControlClient(mount).run(ControlRequest(.evict(place.relative, recursive: false))) { reply in
-      refused = reply.refused ?? refused
-    }
-    return last.exit == ExitCode.done ? nil : refused ?? last.error ?? "docsfs evict failed"
   }
 }
 

@@ -1,6 +1,7 @@
 import Faults
 import Containers
 import DocumentMigration
+import Faults
 
 /// What a running migration shows: lines of JSON, or a bar, and a line for what is left behind.
 struct MigrationOutput {
@@ -21,6 +22,7 @@ struct MigrationOutput {
     if asEvents { return Console.print(JSONText.of(event)) }
     switch event {
     case .planned: if let notice { Console.error(notice) }
+    case .ended: bar.clear()
     case .progress(let progress): bar.show(Progress(progress))
     case .waiting(let reason):
       // Many threads meet the same absence.
@@ -34,8 +36,6 @@ struct MigrationOutput {
       Console.error(line)
     }
   }
-
-  mutating func end() { bar.clear() }
 }
 
 extension Progress {
@@ -68,6 +68,9 @@ enum PlanText {
     }
     lines += plan.names.map { "name: \($0.sentence)" }
     lines += plan.left.map { "stays: \($0.path) \($0.reason); \($0.advice)" }
+    lines += plan.leftovers.map {
+      "left over at the destination: \($0); run the migration it belongs to again, or remove it"
+    }
     return lines.map(oneLine)
   }
 

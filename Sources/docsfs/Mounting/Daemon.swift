@@ -57,7 +57,7 @@ struct Daemon {
     defer { server.stop() }
     try prepareMountpoint(found)
     let mount = try mountVolume(volume, commands)
-    session.began(mount, volume)
+    session.began(mount, volume, faults)
     volume.start(kernel: mount.kernelCache)
     announceWhenItAnswers(session)
     mount.run(workers: 10)

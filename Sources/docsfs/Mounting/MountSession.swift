@@ -8,14 +8,16 @@ final class MountSession: Sendable {
   private struct State {
     var mount: FuseMount?
     var volume: Volume?
+    var faults: FaultInjector?
     var hasEnded = false
   }
   private let state = Guarded(State())
 
-  func began(_ mount: FuseMount, _ volume: Volume) {
+  func began(_ mount: FuseMount, _ volume: Volume, _ faults: FaultInjector) {
     state.withLock { state in
       state.mount = mount
       state.volume = volume
+      state.faults = faults
     }
   }
 
@@ -48,6 +50,7 @@ final class MountSession: Sendable {
 
   /// Who has something open keeps it until done with it.
   func end() {
+    state.withLock { $0.faults }?.letGo()
     guard let problem = stop(.ifUnused) else { return }
     Log.note("\(problem.message): unmounted lazily; another signal cuts off who still uses it")
     if let problem = stop(.lazy) { Log.note(problem.message) }

@@ -1,4 +1,5 @@
 import CLinux
+import Containers
 import StorageErrors
 
 /// umount(2) for root, fusermount3 for others.
@@ -59,16 +60,33 @@ struct MountHolder: Equatable, CustomStringConvertible {
 
 /// Found in /proc, without a call that the mount would have to answer.
 enum MountHolders {
-  static func find(_ mountpoint: FilePath) -> [MountHolder] {
-    let names = (try? FilePath("/proc").entries()) ?? []
-    return names.compactMap { Int32(String(decoding: $0, as: UTF8.self)) }.sorted().compactMap { pid in
-      holder(pid, mountpoint)
-    }
+  private struct Search {
+    var found: [MountHolder] = []
+    var isDone = false
   }
 
-  private static func holder(_ pid: Int32, _ mountpoint: FilePath) -> MountHolder? {
-    let folder = FilePath("/proc/\(pid)")
-    guard let what = use(folder, mountpoint) else { return nil }
+  /// Those found within three seconds: the maps of a process that hangs in a page fault cannot be read until that ends.
+  static func find(_ mountpoint: FilePath) -> [MountHolder] {
+    let search = Guarded(Search())
+    let isRunning = startDetached("holders") {
+      let names = (try? FilePath("/proc").entries()) ?? []
+      var pids = names.compactMap { Int32(String(decoding: $0, as: UTF8.self)) }.sorted()
+      // What never hangs first, for all of them.
+      for look in [use, map] {
+        pids.removeAll { pid in
+          let folder = FilePath("/proc/\(pid)")
+          guard let what = look(folder, mountpoint) else { return false }
+          search.withLock { $0.found.append(holder(pid, folder, what)) }
+          return true
+        }
+      }
+      search.signal { $0.isDone = true }
+    }
+    if isRunning { search.wait(until: Clock.now() + 3_000_000_000) { $0.isDone } }
+    return search.withLock { $0.found }.sorted { $0.pid < $1.pid }
+  }
+
+  private static func holder(_ pid: Int32, _ folder: FilePath, _ what: String) -> MountHolder {
     let command = (try? folder.appending("comm").contents()) ?? []
     return MountHolder(
       pid: pid, command: oneLine(String(decoding: command.dropLast(), as: UTF8.self)), what: what)
@@ -84,7 +102,11 @@ enum MountHolders {
       }
     }
     if isInside(process.appending("root")) { return "root directory" }
-    if isInside(process.appending("exe")) { return "runs from it" }
+    return nil
+  }
+
+  private static func map(_ process: FilePath, _ mountpoint: FilePath) -> String? {
+    if process.appending("exe").linkTarget?.isWithin(mountpoint) == true { return "runs from it" }
     return isMapped(process, mountpoint) ? "maps a file of it" : nil
   }
 

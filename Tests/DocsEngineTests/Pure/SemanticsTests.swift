@@ -57,4 +57,23 @@ final class SemanticsTests: XCTestCase {
       XCTAssertTrue(row.contains(".test"), "no test holds: \(row)")
     }
   }
+
+  /// What the articles say, and what the libraries' pages say.
+  func testEveryTestThatAPageNamesExists() throws {
+    let tests = try allTests()
+    let classes = Set(tests.map { $0.prefix { $0 != "." } })
+    let pages = [
+      "seeds/icloud-documents.md", "seeds/documents-to-caches.md", "seeds/external-storage-errors.md",
+      "docs/UBIQUITY.md", "docs/FOUNDATION-ERRORS.md",
+    ]
+    for page in pages {
+      let text = try String(contentsOf: Self.package.appendingPathComponent(page), encoding: .utf8)
+      let names = try matches(#"`(\w+Tests)(\.test\w+)?`"#, text).map { $0.dropFirst().joined() }
+      XCTAssertFalse(names.isEmpty, page)
+      for name in names {
+        XCTAssert(tests.contains(name) || classes.contains(name[...]), "\(page): there is no \(name)")
+      }
+      XCTAssertFalse(text.contains("issue 4") || text.contains("issue 3"), "\(page): something is still to come")
+    }
+  }
 }

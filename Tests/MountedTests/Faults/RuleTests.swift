@@ -214,6 +214,7 @@ final class RuleTests: MountedTestCase {
     try file.sync()
     try volume.settle()
     XCTAssertEqual(try Sys.text(volume.remote("f")), "third")
+    try file.close()
     XCTAssertTrue(try volume.unmount().succeeded)
     XCTAssertTrue(volume.doctor().succeeded)
   }
@@ -233,12 +234,13 @@ final class RuleTests: MountedTestCase {
 
   func testAHangEndsByClearAndItsCallersByKill() throws {
     let volume = try mount()
-    try Sys.put(volume.path("f"), "bytes")
+    // Each has a file of its own: the kernel lets others wait behind a lookup of the same name.
+    for index in 0..<16 { try Sys.put(volume.path("f\(index)"), "bytes") }
     for rule in ["op=open", "op=lookup", "op=getattr", "op=read", "op=flush"] {
-      try volume.control("add id=t \(rule) path=f hang")
-      let script = "exec 3<$M/f; stat $M/f; cat <&3; exec 3<&-"
-      let callers = try (0..<16).map { _ in
-        try Subprocess(["bash", "-c", script], environment: ["M": volume.mountpoint])
+      try volume.control("add id=t \(rule) path=f* hang")
+      let script = "exec 3<$F; stat $F; cat <&3; exec 3<&-"
+      let callers = try (0..<16).map { index in
+        try Subprocess(["bash", "-c", script], environment: ["F": volume.path("f\(index)")])
       }
       try volume.run("fault", volume.mountpoint, "wait", "id=t", "fired=16", "timeout=60s")
       for caller in callers[..<8] { caller.signal(SIGKILL) }
@@ -295,7 +297,6 @@ final class RuleTests: MountedTestCase {
     let file = try OpenFile(volume.path("a.txt"), O_RDWR)
     XCTAssertEqual(try file.write("x", at: 0), 1)
     assertErrno(.EIO) { try file.write("x", at: 4096) }
-    assertErrno(.EIO) { try file.write([UInt8](repeating: 0, count: 4096), at: 1) }
     XCTAssertEqual(try file.write("x", at: 8192), 1)
   }
 

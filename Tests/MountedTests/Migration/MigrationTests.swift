@@ -33,6 +33,7 @@ final class MigrationTests: MigrationTestCase {
     XCTAssertEqual(try FolderTree(at: local), tree)
     XCTAssertEqual(try volume.statusNumber("dirtyItems"), 0)
     try volume.settle()
+    XCTAssertEqual(try volume.statusNumber("uploadedBytes"), 0)
     XCTAssertEqual(try remoteStamps(volume), before)
     XCTAssertEqual(try tree.documents.nodes.keys.sorted().map { try self.version(volume, $0) }, versions)
     for case (let path, .file(let bytes)) in tree.nodes where !bytes.isEmpty {
@@ -66,6 +67,21 @@ final class MigrationTests: MigrationTestCase {
     XCTAssertEqual(try volume.statusNumber("fetchedBytes"), fetched)
   }
 
+  /// For whom a document is safe only when it is in the cloud: keep, sync, move.
+  func testKeptThenUploadedThenMoved() throws {
+    let volume = try mount()
+    try tree.write(to: local)
+    try must(volume, "to-cloud", local, volume.mountpoint, "--keep")
+    try volume.settle()
+    try volume.run("evict", "-r", volume.mountpoint)
+    let report = try report(try must(volume, "to-cloud", local, volume.mountpoint, "--move", "--json"))
+    XCTAssertEqual(report.count(.alreadyThere), tree.documents.nodes.count)
+    XCTAssertEqual(try volume.statusNumber("fetchedBytes"), 0, "proven by the first run, and not touched since")
+    XCTAssertTrue(try FolderTree(at: local).isEmpty)
+    XCTAssertEqual(try remote(volume), tree)
+    XCTAssertEqual(try FolderTree(at: volume.mountpoint), tree)
+  }
+
   func testManyAreFetchedAtATime() throws {
     let volume = try mount(query: "latency=80ms") { volume in
       for number in 0..<400 { try Sys.put(volume.remote("f\(number)"), "document \(number)") }
@@ -94,26 +110,26 @@ final class MigrationTests: MigrationTestCase {
 
   /// Case 17. Foundation's copy leaves a half file when its source fails, and passes over it the next time.
   func testAFailedCopyThatLooksDone() throws {
-    let volume = try mount("timeo=2s", query: "rate=2MiB") {
-      try Sys.put($0.remote("movie"), patterned(3 << 20, seed: 7))
-    }
+    let bytes = patterned(8 << 20, seed: 7)
+    let volume = try mount("timeo=2s", query: "rate=2MiB") { try Sys.put($0.remote("movie"), bytes) }
     let program = try Subprocess(
-      [
-        MountedVolume.binary, "migrate", "to-local", volume.mountpoint, local, "--keep", "--patience", "1", "--json",
-      ], environment: volume.variables)
+      [MountedVolume.binary, "migrate", "to-local", volume.mountpoint, local, "--keep", "--patience", "1", "--json"],
+      environment: volume.variables)
     assertEventually("something has been copied") {
       let sizes = try? Sys.names(local).map { try Sys.size(local + "/" + $0) }
       return sizes?.contains { $0 > 0 } == true
     }
-    try Sys.rename(volume.container, volume.container + ".away")
+    try volume.control("disconnect profile=cloud")
     let outcome = program.finish(within: 120)
-    XCTAssertNotEqual(outcome.status, 0)
+    XCTAssertEqual(outcome.status, 75, "\(outcome)")
     XCTAssertEqual(try report(outcome).files.map(\.outcome), [.failed])
+    XCTAssertEqual(try report(outcome).files.map(\.category), [.disconnected])
     XCTAssertEqual(try Sys.names(local), [], "neither a half file nor an empty one")
-    try Sys.rename(volume.container + ".away", volume.container)
-    try assertEventually("connected again") { try volume.statusText("link") == "connected" }
+    try volume.control("reconnect")
+    volume.query = ""
+    try volume.remount()
     try must(volume, "to-local", volume.mountpoint, local, "--keep")
-    assertBytes(try Sys.contents(local + "/movie"), patterned(3 << 20, seed: 7))
+    assertBytes(try Sys.contents(local + "/movie"), bytes)
   }
 
   func testItWaitsForTheCloudAndGoesOn() throws {
@@ -233,6 +249,23 @@ final class MigrationTests: MigrationTestCase {
     XCTAssertEqual(try volume.names(), [])
   }
 
+  func testOneEntryByTwoPathsIsNotRemoved() throws {
+    try skipUnlessRoot()
+    let (from, to) = (try outside("from"), try outside("to"))
+    try Sys.makeFolder(from + "/d")
+    try Sys.makeFolder(to + "/d")
+    try Sys.put(to + "/d/f", "the only one")
+    try Sys.link(to + "/d/f", to + "/d/second name")
+    try Shell.must("mount --bind '\(to)/d' '\(from)/d'")
+    defer { _ = Shell.run(["umount", from + "/d"]) }
+    var options = Migration.Options(.move)
+    options.journal = DocumentPath(try outside("journal"))
+    let report = try Migration(source: DocumentPath(from), destination: DocumentPath(to), options: options).run()
+    XCTAssertEqual(report.count(.failed), 2)
+    XCTAssertEqual(try Sys.names(to + "/d"), ["f", "second name"])
+    XCTAssertTrue(report.files.allSatisfy { $0.reason?.contains("one and the same file") == true })
+  }
+
   // MARK: Disks
 
   func testADestinationThatIsTooSmallIsToldBeforehand() throws {
@@ -274,6 +307,43 @@ final class MigrationTests: MigrationTestCase {
       assertBytes(try Sys.contents(disk.path + "/d/f\(number)"), patterned(1 << 20, seed: UInt64(number)))
     }
     XCTAssertEqual(try Sys.names(local), [])
+  }
+
+  /// Power is lost right before each document's turn to leave the source, and at a moment in between.
+  func testWhatHasLeftTheSourceSurvivesAPowerLoss() throws {
+    for (step, name) in [("look", "f5"), ("release", "f5"), ("place", "f5"), ("syncFolder", "d/f8")] {
+      let disk = try disk("disk-\(step)", megabytes: 32)
+      let source = try outside("source-\(step)")
+      var documents = FolderTree()
+      documents["d"] = .folder
+      for number in 0..<10 {
+        documents["f\(number)"] = .file(patterned(100_000 + number, seed: UInt64(number)))
+        documents["d/f\(number)"] = .file(patterned(5_000 + number, seed: UInt64(number)))
+      }
+      try documents.write(to: source)
+      var options = Migration.Options(.move)
+      options.journal = DocumentPath(try outside("journal-\(step)"))
+      options.jobs = 1
+      options.patience = 0
+      var first = options
+      first.crashPoint = { now, path in
+        if now == step, path == DocumentPath(name) { try? disk.losePower() }
+      }
+      func migration(_ options: Migration.Options) -> Migration {
+        Migration(source: DocumentPath(source), destination: DocumentPath(disk.path + "/to"), options: options)
+      }
+      try Sys.makeFolder(disk.path + "/to")
+      XCTAssertFalse(try migration(first).run().isComplete, step)
+      try disk.powerUp()
+      let held = documents.documents.isHeld(by: try FolderTree(at: source), try FolderTree(at: disk.path + "/to"))
+      XCTAssertEqual(held, [], step)
+      XCTAssertLessThan(try FolderTree(at: source).documents.nodes.count, 20, "some had left")
+      try Sys.makeFolders(disk.path + "/to")
+      XCTAssertTrue(try migration(options).run().isComplete, step)
+      XCTAssertEqual(try FolderTree(at: disk.path + "/to"), documents, step)
+      XCTAssertTrue(try FolderTree(at: source).isEmpty, step)
+      try assertNothingTemporary(disk.path)
+    }
   }
 
   // MARK: The command line
@@ -319,9 +389,13 @@ final class MigrationTests: MigrationTestCase {
     let volume = try mount()
     try tree.write(to: local)
     let outcome = try must(volume, "to-cloud", local, volume.mountpoint, "--keep", "--events")
+    XCTAssertTrue(outcome.lines.allSatisfy { $0.hasPrefix("{\"event\":\"") }, outcome.text)
     let events = try outcome.lines.map { try JSONDecoder().decode(MigrationEvent.self, from: Data($0.utf8)) }
     let files = events.filter { if case .file = $0 { true } else { false } }.count
     XCTAssertEqual(files, tree.documents.nodes.count)
+    guard case .ended(let summary) = events.last else { return XCTFail("the end is told") }
+    XCTAssertEqual(summary.counts, ["copied": files])
+    XCTAssertNil(summary.stopped)
   }
 
   /// The second source document's scene, as an app would call it.

@@ -129,7 +129,7 @@ package final class VolumeBench {
   /// Evicts one file; the reason why not.
   package func evict(_ path: String) throws -> String? {
     var reasons: [String?] = []
-    try volume.evict(TestSupport.path(path), recursive: false) { _, reason in reasons.append(reason) }
+    try volume.evict(TestSupport.path(path), recursive: false) { _, refusal in reasons.append(refusal?.reason) }
     return reasons.first ?? "nothing was evicted"
   }
   package func state(_ path: String) throws -> String { try driver.xattr(path, "user.docsfs.state") }

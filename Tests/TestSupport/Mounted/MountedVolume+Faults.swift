@@ -46,6 +46,12 @@ extension MountedVolume {
     return String(decoding: bytes, as: UTF8.self)
   }
 
+  /// A number of `.docsfs/status.json`. Without a child process, whose end of what it inherited would be seen.
+  package func shownNumber(_ key: String) throws -> Int {
+    let tree = try JSONSerialization.jsonObject(with: Data(try wholeText(".docsfs/status.json").utf8))
+    return (Self.find(key, in: tree) as? NSNumber)?.intValue ?? -1
+  }
+
   package func counts(_ id: String) throws -> RuleCounts {
     for line in try controlText().split(separator: "\n") where line.hasPrefix("add id=\(id) ") {
       let comment = line.drop { $0 != "#" }

@@ -51,7 +51,7 @@ extension MountedVolume {
     return text
   }
 
-  private static func find(_ key: String, in tree: Any) -> Any? {
+  static func find(_ key: String, in tree: Any) -> Any? {
     if let table = tree as? [String: Any] {
       if let value = table[key] { return value }
       return table.values.lazy.compactMap { find(key, in: $0) }.first
