@@ -80,6 +80,8 @@ package struct ContainerTraits: Sendable {
   package var holdsMode: Bool
   package var holdsXattrs: Bool
   package var holdsSymlinks: Bool
+  /// What a person should know that it cannot promise, in one line; nil: nothing, or nothing yet.
+  package var weakness: String?
 
   package init(
     isReadOnly: Bool = false, hasIdentities: Bool, holdsMode: Bool, holdsXattrs: Bool, holdsSymlinks: Bool

@@ -30,6 +30,8 @@ extension CloudChange {
 extension CloudConditions {
   /// `change` on top of these: what it does not name stays.
   package mutating func add(_ change: CloudConditions) {
+    // What is over is no part of what begins now.
+    if isClear { self = CloudConditions() }
     offline = offline || change.offline
     latency = change.latency ?? latency
     rate = change.rate ?? rate

@@ -56,6 +56,19 @@ final class FaultingContainerTests: XCTestCase {
     XCTAssertEqual(cloud.conditions.failed, 2)
   }
 
+  func testWhatIsOverDoesNotEndWhatComesAfterIt() throws {
+    let (cloud, container) = try make()
+    set(cloud) { ($0.status, $0.times) = (503, 1) }
+    XCTAssertEqual(try container.list(.root, CallContext()), [])
+    var expired = CloudConditions()
+    expired.authExpired = true
+    cloud.apply(.conditions(expired, duration: nil))
+    assertCode(.permissionDenied) { _ = try container.list(.root, CallContext()) }
+    XCTAssertNil(cloud.conditions.status, "nor does it go on")
+    cloud.apply(.online)
+    XCTAssertEqual(try container.list(.root, CallContext()), [])
+  }
+
   func testWhatTheServerAsksForIsPassedOn() throws {
     let (cloud, container) = try make()
     set(cloud) { ($0.status, $0.retryAfter) = (503, 7_000_000_000) }

@@ -30,12 +30,14 @@ final class S3StoreTests: XCTestCase {
     XCTAssertEqual(
       try container.rules(CallContext()), S3Rules(keepsAbsent: true, keepsVersion: true))
     XCTAssertEqual(try keys(container), [], "the trial left something")
+    XCTAssertNil(container.traits.weakness)
   }
 
   /// Without the store's help what is there is looked at first; a race may be lost, an older change may not be.
   func testAStoreWithoutConditionsIsLookedAtFirst() throws {
     let container = try S3Place(.s3).open()
     container.known.withLock { $0.rules = S3Rules(keepsAbsent: false, keepsVersion: false) }
+    XCTAssertNotNil(container.traits.weakness, "a person should know")
     let one = try container.put(path("a"), "one")
     assertCode(.preconditionFailed) { try container.put(path("a"), "two") }
     let two = try container.put(path("a"), "two", if: .version(one.version))
@@ -85,20 +87,25 @@ final class S3StoreTests: XCTestCase {
     }
   }
 
-  /// SeaweedFS keeps no metadata of folders.
   func testAFoldersMoveThatWasEndedGoesOn() throws {
-    let place = try S3Place(.moto)
-    let container = try place.open()
-    _ = try container.makeFolder(path("d"), attributes: .init(), CallContext())
-    for number in 0..<5 { try container.put(path("d/\(number)"), "\(number)") }
-    // What a process that was killed in the middle leaves.
-    var marker = S3Client.Request(method: "PUT", key: container.address.folderKey(path("e")), what: "put")
-    marker.headers = [("x-amz-meta-docsfs-origin", percentEncoded(path: container.address.folderKey(path("d"))))]
-    try container.client.require(marker, CallContext())
-    try container.put(path("e/0"), "0")
-    _ = try container.rename(path("d"), to: path("e"), version: nil, CallContext())
-    XCTAssertEqual(try names(container, "e"), ["0", "1", "2", "3", "4"])
-    XCTAssertNil(try container.item(at: path("d"), CallContext()))
+    for kind in [CloudServer.Kind.s3, .moto] {
+      let container = try S3Place(kind).open()
+      _ = try container.makeFolder(path("d"), attributes: .init(), CallContext())
+      for number in 0..<5 { try container.put(path("d/\(number)"), "\(number)") }
+      _ = try container.makeFolder(path("e"), attributes: .init(), CallContext())
+      try container.put(path("e/0"), "0")
+      assertCode(.preconditionFailed) {
+        _ = try container.rename(path("d"), to: path("e"), version: nil, CallContext())
+      }
+      // With this besides, it is what a process that was killed in the middle leaves.
+      let (from, to) = (container.address.folderKey(path("d")), container.address.folderKey(path("e")))
+      let note = container.moveNote(from: from, to: to)
+      try container.client.require(.init(method: "PUT", key: note, what: "put"), CallContext())
+      _ = try container.rename(path("d"), to: path("e"), version: nil, CallContext())
+      XCTAssertEqual(try names(container, "e"), ["0", "1", "2", "3", "4"])
+      XCTAssertNil(try container.item(at: path("d"), CallContext()))
+      XCTAssertNil(try container.head(note, "look", CallContext()), "the note has done its work")
+    }
   }
 
   func testAFolderOfMorePagesThanOne() throws {
@@ -156,20 +163,20 @@ final class S3StoreTests: XCTestCase {
 
   func testAnUploadThatWasCutOffGoesOnWhereItWas() throws {
     let container = try S3Place(.s3).open()
-    let bytes = pattern(40 << 20)
+    let block = pattern(1 << 20)
+    let bytes = (0..<96).flatMap { [UInt8($0)] + block.dropFirst() }
     let call = CallContext()
-    let source = CountingSource(bytes) { sent in if sent >= 24 << 20 { call.cancel() } }
+    // Four parts at once are read twice, for their digests and to be sent: with this much, at least one has been sent.
+    let source = CountingSource(bytes) { count in if count >= 88 << 20 { call.cancel() } }
     assertCode(.cancelled) {
       _ = try container.put(path("a"), from: source, attributes: .init(), if: .absent, call)
     }
     XCTAssertEqual(try names(container), [], "half a file is no file")
     XCTAssertEqual(try pendingUploads(container), 1, "what was sent waits")
-    let again = CountingSource(bytes) { _ in }
-    let item = try container.put(path("a"), from: again, attributes: .init(), if: .absent, CallContext())
+    let item = try container.put(
+      path("a"), from: BytesSource(bytes), attributes: .init(), if: .absent, CallContext())
     XCTAssert(try container.contents(path("a"), item) == bytes)
-    XCTAssertEqual(try pendingUploads(container), 0)
-    // Every byte is read for its digest; only what was missing is read once more to be sent.
-    XCTAssertLessThan(again.bytesRead, bytes.count * 2 + 8 << 20)
+    XCTAssertEqual(try pendingUploads(container), 0, "another upload was begun")
   }
 
   func testAnUploadThatIsNoLongerWantedLeavesNothing() throws {
@@ -270,7 +277,6 @@ private final class CountingSource: UploadSource {
     base = BytesSource(bytes)
     self.each = each
   }
-  var bytesRead: Int { read.withLock { $0 } }
   var size: Int64 { base.size }
   var sha256: [UInt8]? { nil }
   func isStillCurrent() -> Bool { true }

@@ -14,7 +14,8 @@ package final class CloudServer: Sendable {
   package let values: [String: String]
   private let process: Subprocess
 
-  private static let seaweedFS = Result { try CloudServer(.s3) }
+  /// Between the choice of its ports and its start another program may take one of them.
+  private static let seaweedFS = Result { try (try? CloudServer(.s3)) ?? CloudServer(.s3) }
   private static let moto = Result { try CloudServer(.moto) }
   private static let lighttpd = Result { try CloudServer(.webdav) }
   private static let apache = Result { try CloudServer(.apache) }

@@ -36,8 +36,16 @@ package final class S3Container: Container {
   }
 
   package var traits: ContainerTraits {
-    ContainerTraits(hasIdentities: false, holdsMode: true, holdsXattrs: false, holdsSymlinks: false)
+    var traits = ContainerTraits(hasIdentities: false, holdsMode: true, holdsXattrs: false, holdsSymlinks: false)
+    if let rules = known.withLock({ $0.rules }), !(rules.keepsAbsent && rules.keepsVersion) {
+      traits.weakness = Self.weakness
+    }
+    return traits
   }
+
+  /// Of a container that checks before it writes.
+  static let weakness =
+    "the server keeps no conditions: of what two devices change in the same moment, one change may be lost"
 
   var address: S3Address { client.address }
 

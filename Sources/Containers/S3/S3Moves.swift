@@ -153,23 +153,28 @@ extension S3Container {
     } catch  where error.code == .preconditionFailed {}
   }
 
-  /// Object by object; there is no other way. One that was ended in the middle is gone on with: the marker at the target
-  /// says where the folder comes from.
+  /// Object by object; there is no other way. One that was ended in the middle is gone on with: a note of docsfs's own
+  /// says from where to where. (A marker's metadata would do, if all stores kept it.)
   private func renameFolder(
     _ path: ContainerPath, to target: ContainerPath, _ name: ItemName, _ what: String, _ call: CallContext
   ) throws(ContainerError) -> RemoteItem {
     let (from, to) = (address.folderKey(path), address.folderKey(target))
-    let origin = percentEncoded(path: from)
+    let note = moveNote(from: from, to: to)
     guard !to.starts(with: from) else { throw ContainerError(.notRepresentable, "\(what): it lies in it") }
     let attributes = try head(from, what, call).map { S3Metadata.attributes($0) } ?? RemoteAttributes(mtime: .now())
     let isResumed = try item(at: target, call) != nil
     if isResumed {
-      guard try head(to, what, call)?[Self.originHeader] == origin else { throw changed(what, "something is there") }
+      guard try head(note, what, call) != nil else { throw changed(what, "something is there") }
     } else {
-      var request = S3Client.Request(method: "PUT", key: to, what: what)
-      request.headers = S3Metadata.headers(attributes, kind: .folder) + [(Self.originHeader, origin)]
-      if try rules(call).keepsAbsent { request.headers.append(("If-None-Match", "*")) }
-      try client.require(request, call)
+      try client.require(.init(method: "PUT", key: note, what: what), call)
+      let isNew = try rules(call).keepsAbsent
+      do throws(ContainerError) {
+        try putMarker(target, attributes, isNew: isNew, what, call)
+      } catch {
+        // Somebody else's folder: none that was begun here.
+        if error.code == .preconditionFailed { try delete(note, nil, what, call) }
+        throw error
+      }
     }
     var folders: Set<[UInt8]> = []
     try eachPage(prefix: from, delimiter: false, what, call) { page throws(ContainerError) in
@@ -188,12 +193,15 @@ extension S3Container {
     try keepFolder(path.parent, besides: from, what, call)
     // What was put into it meanwhile keeps it, as a folder of its own.
     if try isBare(inside(path, limit: 2, what, call), from) { try delete(from, nil, what, call) }
-    try putMarker(target, attributes, isNew: false, what, call)
+    try delete(note, nil, what, call)
     forgetFolders(below: path)
     noteFolder(target)
     return folderItem(name, attributes)
   }
-  private static let originHeader = "x-amz-meta-docsfs-origin"
+
+  func moveNote(from: [UInt8], to: [UInt8]) -> [UInt8] {
+    address.key(ContainerPath([hiddenName])) + Array("/move-\(hex(Digest.of(from + [0] + to)))".utf8)
+  }
 
   /// The folders on the way to `key`, as keys; `key` itself when it is one.
   private func foldersAbove(_ key: [UInt8], below top: [UInt8]) -> [[UInt8]] {

@@ -27,9 +27,15 @@ extension S3Container {
         case .cancelled: !call.isCancelled
         default: false
         }
-      if isOver { abort(upload.key, id, upload.what) }
+      if isOver || isEmpty(id, upload) { abort(upload.key, id, upload.what) }
       throw error
     }
+  }
+
+  /// Whether no part has arrived: by nothing could the next attempt know it for its own.
+  private func isEmpty(_ id: String, _ upload: S3Upload) -> Bool {
+    let pending = Pending(key: upload.key, id: id)
+    return (try? parts(of: pending, upload.what, CallContext(timeout: 10)))?.isEmpty ?? false
   }
 
   private func begin(_ upload: S3Upload, _ call: CallContext) throws(ContainerError) -> String {
@@ -102,8 +108,10 @@ extension S3Container {
     -> (id: String, sent: [Int: PartPlan.Sent])?
   {
     for pending in try pending(upload.key, upload.what, call) where pending.key == upload.key {
-      let sent = try parts(of: pending, upload.what, call)
-      guard let (number, part) = sent.min(by: { $0.key < $1.key }), (1...plan.count).contains(number) else { continue }
+      // One that has ended meanwhile is none to go on with.
+      guard let sent = try? parts(of: pending, upload.what, call),
+        let (number, part) = sent.min(by: { $0.key < $1.key }), (1...plan.count).contains(number)
+      else { continue }
       let range = plan.range(number - 1)
       guard part.size == range.count, try hex(digest(of: upload.source, range, call).md5) == part.etag else {
         continue
@@ -143,6 +151,7 @@ extension S3Container {
     return found
   }
 
+  /// What has arrived of an upload.
   private func parts(of upload: Pending, _ what: String, _ call: CallContext) throws(ContainerError) -> [Int: PartPlan
     .Sent]
   {
@@ -152,7 +161,7 @@ extension S3Container {
       var request = S3Client.Request(method: "GET", key: upload.key, what: what)
       request.query = [("uploadId", upload.id), ("part-number-marker", "\(after)")]
       let response = try client.send(request, call, limit: 4 << 20)
-      guard response.isSuccess else { return [:] }
+      guard response.isSuccess else { throw client.failure(response, what) }
       var (number, size, etag, isTruncated, last) = (0, Int64(0), "", false, after)
       for case .end(let name, let text) in try XMLReader.read(response.body, what) {
         switch localName(name) {

@@ -24,8 +24,13 @@ package final class WebDAVContainer: Container {
   }
 
   package var traits: ContainerTraits {
-    let holds = known.withLock { $0.rules?.holdsProperties ?? true }
-    return ContainerTraits(hasIdentities: false, holdsMode: holds, holdsXattrs: false, holdsSymlinks: false)
+    let rules = known.withLock { $0.rules }
+    var traits = ContainerTraits(
+      hasIdentities: false, holdsMode: rules?.holdsProperties ?? true, holdsXattrs: false, holdsSymlinks: false)
+    if let rules, !rules.hasLocks, !(rules.tellsVersion && rules.keepsAbsent && rules.keepsVersion) {
+      traits.weakness = S3Container.weakness
+    }
+    return traits
   }
 
   var address: DAVAddress { client.address }

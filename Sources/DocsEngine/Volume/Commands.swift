@@ -11,6 +11,8 @@ package struct VolumeStatus: Codable, Sendable {
   /// `connected` or `disconnected(PROFILE)`.
   package var link: String
   package var linkReason: String?
+  /// What a person should know that the container cannot promise.
+  package var containerNote: String?
   package var epoch: Int
   package var items: Int
   package var itemsInMemory: Int
@@ -64,7 +66,8 @@ extension Volume {
       }
       return VolumeStatus(
         container: container.url, containerID: containerID?.text, stateDirectory: configuration.stateDirectory,
-        link: link, linkReason: reason, epoch: state.epoch, items: state.itemCount,
+        link: link, linkReason: reason, containerNote: container.traits.weakness, epoch: state.epoch,
+        items: state.itemCount,
         itemsInMemory: state.items.count, cacheBytes: state.cacheBytes, cacheLimit: configuration.cacheSize,
         dirtyItems: state.pending.count, dirtyBytes: state.dirtyBytes, uploading: state.running.count,
         fetching: materializer.fetching, failing: failing.map { status(of: $0, state) },

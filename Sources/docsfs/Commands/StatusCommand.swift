@@ -141,6 +141,7 @@ struct MountReport: Encodable {
     guard let status else { return error.map { ["\(mountpoint): \($0)"] } ?? [] }
     var notes: [String] = []
     if let reason = status.linkReason { notes.append("\(mountpoint): \(reason)") }
+    if let note = status.containerNote { notes.append("\(mountpoint): \(note)") }
     if let faults, faults.rules.contains(where: { $0.remaining != 0 }) {
       notes.append(
         "\(mountpoint): faults are armed; docsfs fault \(mountpoint) shows them, docsfs fault \(mountpoint) clear ends them"
