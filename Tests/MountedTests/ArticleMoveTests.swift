@@ -61,7 +61,7 @@ final class ArticleMoveTests: MountedTestCase {
   }
 
   func testWithoutTheContainerNothingIsLost() throws {
-    let volume = try mount { try fill($0) }
+    let volume = try mount("poll=1") { try fill($0) }
     _ = try volume.names("Documents/d")
     try Sys.rename(volume.container, volume.container + ".away")
     try assertEventually("disconnected") { try volume.statusText("link") != "connected" }

@@ -18,10 +18,10 @@ package struct FaultStatus: Codable, Sendable {
   package var rules: [Rule]
   package var seed: UInt64
   package var recording: Bool
-  /// `connected` or `disconnected(PROFILE)`.
-  package var link: String
-  /// Counts reconnects by command.
-  package var epoch: Int
+  /// By which the link is down; nil: it is not, or not by command.
+  package var profile: String?
+  /// By command.
+  package var reconnects: Int
   /// Failures by the link that applications have seen.
   package var linkFailures: Int
   /// Calls that wait for a delay or hang.
@@ -39,7 +39,7 @@ extension FaultInjector {
             remaining: counters.remaining)
         },
         seed: state.faults.seed, recording: state.faults.record,
-        link: state.link.profile.map { "disconnected(\($0.name))" } ?? "connected", epoch: state.link.epoch,
+        profile: state.link.profile?.name, reconnects: state.link.epoch,
         linkFailures: state.linkFailures, held: held)
     }
   }

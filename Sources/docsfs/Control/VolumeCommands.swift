@@ -101,7 +101,7 @@ struct VolumeCommands: Sendable {
     var status = volume.status()
     let faults = faults.status
     // The engine knows of one profile only, which is its own.
-    if faults.link != "connected" { status.link = faults.link }
+    if let profile = faults.profile { status.link = "disconnected(\(profile))" }
     reply.status = status
     reply.faults = faults
     reply.daemon = daemon
