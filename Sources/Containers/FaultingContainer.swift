@@ -27,7 +27,8 @@ package final class FaultingContainer: Container {
     slow = ThrottledContainer(base, latency: 0, rate: nil)
   }
 
-  /// What holds now, with what it has counted; setting it counts anew. From any thread; calls under way go on.
+  /// What holds now, with what it has counted; setting it counts anew. From any thread. Calls that
+  /// wait because of what held before go on at once.
   package var conditions: CloudConditions {
     get {
       state.withLock { state in
@@ -59,7 +60,7 @@ package final class FaultingContainer: Container {
 
   private func set(_ conditions: CloudConditions, end: UInt64?) {
     state.withLock { $0 = State(conditions: conditions, end: end) }
-    slow.set(latency: Double(conditions.latency ?? 0) / 1e9, rate: conditions.rate)
+    slow.set(latency: Double(conditions.latency ?? 0) / 1e9, rate: conditions.rate, until: end)
   }
 
   package var url: String { base.url }

@@ -10,15 +10,23 @@ package final class ThrottledContainer: Container {
   private struct Pace {
     var latency: Double
     var rate: Int64?
+    /// When both end; nil: never.
+    var until: UInt64?
     /// When the line is free again (CLOCK_MONOTONIC ns).
     var isFree: UInt64 = 0
 
-    /// Takes the line for `count` bytes; seconds until they are through.
-    mutating func reserve(_ count: Int) -> Double {
+    /// Counts changes: who waits by an earlier one waits no longer.
+    var setting = 0
+
+    /// Takes the line for `count` bytes; when they are through.
+    mutating func reserve(_ count: Int) -> UInt64 {
       guard let rate, rate > 0 else { return 0 }
-      let now = Clock.now()
-      isFree = max(now, isFree) &+ UInt64(min(Double(count) / Double(rate) * 1e9, 1e18))
-      return Double(isFree &- now) / 1e9
+      isFree = max(Clock.now(), isFree) &+ UInt64(min(Double(count) / Double(rate) * 1e9, 1e18))
+      return min(isFree, until ?? .max)
+    }
+
+    func end(ofLatencyFrom start: UInt64) -> UInt64 {
+      min(start &+ UInt64(min(latency, 1e9) * 1e9), until ?? .max)
     }
 
     /// Bytes that take about 20 ms: small enough to be cancelled in between, and to share the line fairly.
@@ -34,12 +42,17 @@ package final class ThrottledContainer: Container {
     pace = Guarded(Pace(latency: latency, rate: rate))
   }
 
-  /// From now on, for transfers in progress too.
-  package func set(latency: Double, rate: Int64?) {
+  /// Seconds after which whoever waits looks whether that still has to be.
+  private static let glance = 0.1
+
+  /// From now on, for calls and transfers in progress too; until `end` (CLOCK_MONOTONIC ns), or for good.
+  package func set(latency: Double, rate: Int64?, until end: UInt64? = nil) {
     pace.withLock {
+      $0.until = end
       $0.latency = latency
       $0.rate = rate
       $0.isFree = 0
+      $0.setting += 1
     }
   }
 
@@ -48,13 +61,22 @@ package final class ThrottledContainer: Container {
   package func checksum(of version: Version) -> ContentDigest? { base.checksum(of: version) }
 
   private func wait(_ call: CallContext) throws(ContainerError) {
-    let latency = pace.withLock { $0.latency }
-    if latency > 0 { try call.sleep(latency, "wait for \(url)") }
+    let start = Clock.now()
+    while case let end = pace.withLock({ $0.end(ofLatencyFrom: start) }), end > Clock.now() {
+      try sleep(until: end, call, "wait for \(url)")
+    }
   }
 
   private func transfer(_ count: Int, _ call: CallContext) throws(ContainerError) {
-    let seconds = pace.withLock { $0.reserve(count) }
-    if seconds > 0 { try call.sleep(seconds, "transfer from or to \(url)") }
+    let (end, setting) = pace.withLock { ($0.reserve(count), $0.setting) }
+    while end > Clock.now(), pace.withLock({ $0.setting == setting }) {
+      try sleep(until: end, call, "transfer from or to \(url)")
+    }
+  }
+
+  private func sleep(until end: UInt64, _ call: CallContext, _ what: @autoclosure () -> String) throws(ContainerError) {
+    let now = Clock.now()
+    if end > now { try call.sleep(min(Double(end - now) / 1e9, Self.glance), what()) }
   }
 
   package func identify(create: Bool, _ call: CallContext) throws(ContainerError) -> ContainerID {

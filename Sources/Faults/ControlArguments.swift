@@ -139,9 +139,10 @@ extension ControlAttribute {
   }
 
   /// Bytes, as 64K or 10MiB.
-  func bytes(from least: Int64) throws(ControlError) -> Int64 {
+  func bytes(from least: Int64, to most: Int64 = .max) throws(ControlError) -> Int64 {
     guard let bytes = Quantity.bytes(text) else { throw error("\(key)=\(text) is no size; write 512, 64K, 10MiB") }
     guard bytes >= least else { throw error("\(key)=\(text) is too small; it is \(least) at least") }
+    guard bytes <= most else { throw error("\(key)=\(text) is too large; it is \(most) at most") }
     return bytes
   }
 }

@@ -176,8 +176,8 @@ extension FaultEffect {
     case "errno": errno = try attribute.errno()
     case "delay": delay = try attribute.delay()
     case "hang": hang = try attribute.flag()
-    case "short": short = try attribute.count(1...Int(Int32.max))
-    case "torn": torn = try attribute.count(0...Int(Int32.max))
+    case "short": short = Int(try attribute.bytes(from: 1, to: Int64(Int32.max)))
+    case "torn": torn = Int(try attribute.bytes(from: 0, to: Int64(Int32.max)))
     case "corrupt": corrupt = try attribute.count(1...65_536)
     case "lose":
       guard attribute.text == "dirty" else { throw attribute.error("lose= is dirty, not \(attribute.text)") }

@@ -64,13 +64,15 @@ extension Bridge {
   private static let beginning = LinkMoment(epoch: 0, disconnects: 0)
 
   func open(_ handle: FileHandle, _ node: NodeID, by thread: Int32) -> OpenFile {
-    OpenFile(
-      handle, node, faults?.opened(node) ?? Self.beginning, by: identity(thread),
+    let opener = identity(thread)
+    return OpenFile(
+      handle, node, faults?.opened(node, by: opener) ?? Self.beginning, by: opener,
       isDirect: faults?.wantsDirectReads ?? false)
   }
 
   func open(_ handle: FolderHandle, _ node: NodeID, by thread: Int32) -> OpenFolder {
-    OpenFolder(handle, node, faults?.opened(node) ?? Self.beginning, by: identity(thread))
+    let opener = identity(thread)
+    return OpenFolder(handle, node, faults?.opened(node, by: opener) ?? Self.beginning, by: opener)
   }
 
   /// Looked up only while somebody wants to know.
@@ -81,11 +83,11 @@ extension Bridge {
 
   func closed(_ open: OpenFile) {
     volume.release(open.handle)
-    faults?.closed(open.node, open.moment)
+    faults?.closed(open.node, open.moment, by: open.opener)
   }
 
   func closed(_ open: OpenFolder) {
     volume.releaseFolder(open.handle)
-    faults?.closed(open.node, open.moment)
+    faults?.closed(open.node, open.moment, by: open.opener)
   }
 }

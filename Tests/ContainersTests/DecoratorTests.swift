@@ -136,6 +136,34 @@ final class ThrottledContainerTests: XCTestCase {
     XCTAssertEqual(try slow.list(.root, CallContext()), [])
   }
 
+  /// Somebody waits for an hour's latency, another for a byte a second: both go on when that is no longer so.
+  func testWhoeverWaitsGoesOnWhenItIsNoLongerSlow() throws {
+    let (fast, slow) = try make(latency: 3_600, rate: 1)
+    let source = try fast.put(path("a"), String(repeating: "x", count: 100_000))
+    let began = Guarded(0)
+    @Sendable func ask() {
+      began.signal { $0 += 1 }
+      XCTAssertEqual(try slow.list(.root, CallContext(timeout: 60)).count, 1)
+      XCTAssertEqual(try slow.contents(path("a"), source, nil, CallContext(timeout: 60)).count, 100_000)
+    }
+    onThreads(3) { number in
+      if number == 0 {
+        XCTAssertTrue(began.wait(until: Clock.now() + 30_000_000_000) { $0 == 2 })
+        slow.set(latency: 0, rate: 1)
+        slow.set(latency: 0, rate: nil)
+      } else {
+        ask()
+      }
+    }
+  }
+
+  func testSlownessEndsWithItsTime() throws {
+    let (_, slow) = try make(latency: 0, rate: nil)
+    slow.set(latency: 3_600, rate: 1, until: Clock.now() + 50_000_000)
+    XCTAssertEqual(try slow.list(.root, CallContext(timeout: 60)), [])
+    _ = try slow.put(path("a"), "bytes that would take long")
+  }
+
   func testTransfersEndWhenCancelled() throws {
     let (fast, slow) = try make(latency: 0, rate: 1)
     let bytes = [UInt8](repeating: 1, count: 100_000)

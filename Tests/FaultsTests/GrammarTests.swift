@@ -96,7 +96,7 @@ final class GrammarTests: FaultsTestCase {
       ("add op=read torn=1", "1:13: torn= happens to write only, and op= names none of them"),
       ("add op=write corrupt", "1:14: corrupt= happens to read only, and op= names none of them"),
       ("add op=statfs lose=dirty", ""), ("add short=1 errno=EIO", ""),
-      ("add short=0", "1:5: short=0 is no number 1 to 2147483647"),
+      ("add short=0", "1:5: short=0 is too small; it is 1 at least"),
       (
         "add op=lookup fh=old errno=EIO",
         "1:15: fh= matches calls with an open file or folder, and op= names none of them"

@@ -116,17 +116,18 @@ package final class FaultInjector: Sendable {
   // MARK: Handles
 
   /// A file or folder is being opened.
-  func opened(_ node: NodeID) -> LinkMoment {
+  func opened(_ node: NodeID, by opener: CallerIdentity) -> LinkMoment {
     state.withLock { state in
       let moment = LinkMoment(epoch: state.link.epoch, disconnects: state.link.disconnects)
-      state.open[node, default: []].append(moment)
+      state.open[node, default: []].append(OpenMoment(moment: moment, opener: opener.pid))
       return moment
     }
   }
 
-  func closed(_ node: NodeID, _ moment: LinkMoment) {
+  func closed(_ node: NodeID, _ moment: LinkMoment, by opener: CallerIdentity) {
+    let closed = OpenMoment(moment: moment, opener: opener.pid)
     state.withLock { state in
-      guard var moments = state.open[node], let index = moments.firstIndex(of: moment) else { return }
+      guard var moments = state.open[node], let index = moments.firstIndex(of: closed) else { return }
       moments.remove(at: index)
       state.open[node] = moments.isEmpty ? nil : moments
       // Once the last broken handle is closed, nobody looks at calls on handles any more.
@@ -211,7 +212,7 @@ extension FaultState {
 
   /// Handles that an earlier disconnect has broken are still open.
   var hasOldHandles: Bool {
-    link.epoch > 0 && open.values.contains { $0.contains { link.answer(forHandleOfEpoch: $0.epoch) != nil } }
+    link.epoch > 0 && open.values.contains { $0.contains { link.answer(forHandleOfEpoch: $0.moment.epoch) != nil } }
   }
 
   func isArmed(_ now: UInt64) -> Bool { faults.isArmed(now) || faults.record || failsByLink }

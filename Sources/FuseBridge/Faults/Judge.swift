@@ -28,6 +28,12 @@ struct LinkMoment: Equatable {
   var disconnects: Int
 }
 
+/// When something that is open was opened, and by which process or thread.
+struct OpenMoment: Equatable {
+  var moment: LinkMoment
+  var opener: Int32
+}
+
 /// Everything that commands change and requests are judged by. No method does I/O.
 struct FaultState {
   var faults = FaultSet()
@@ -39,8 +45,8 @@ struct FaultState {
   var linkFailures = 0
   /// CLOCK_MONOTONIC ns: from then on it is "later" for the link's profile. A sync that fails brings it about at once.
   var laterFrom: UInt64 = 0
-  /// When what is open now was opened.
-  var open: [NodeID: [LinkMoment]] = [:]
+  /// What is open now.
+  var open: [NodeID: [OpenMoment]] = [:]
 
   mutating func judge(_ facts: CallFacts, now: UInt64) -> Verdict {
     if facts.asksInPassing { return .pass }
@@ -152,10 +158,13 @@ struct FaultState {
     }
   }
 
-  /// A call on an open file that does not name it, fstat(2) say, is taken for one on the oldest that is open.
+  /// A call on an open file that does not name it, fstat(2) say, is taken for one on the oldest that its process has
+  /// opened. One that has opened none has it from another process: the oldest of all, then.
   private func moment(of facts: CallFacts) -> LinkMoment? {
     if let opened = facts.opened { return opened }
-    return facts.isByPath ? nil : open[facts.call.node]?.min { $0.disconnects < $1.disconnects }
+    guard !facts.isByPath, let all = open[facts.call.node] else { return nil }
+    let own = all.filter { $0.opener == facts.fault.pid || $0.opener == facts.thread }
+    return (own.isEmpty ? all : own).map(\.moment).min { $0.disconnects < $1.disconnects }
   }
 
   private mutating func fail(_ facts: CallFacts, _ errno: Errno) -> Verdict {

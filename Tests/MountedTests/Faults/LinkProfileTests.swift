@@ -200,6 +200,20 @@ final class LinkProfileTests: MountedTestCase {
     try volume.control("reconnect")
   }
 
+  /// fstat(2) tells the mount no handle: one that another process holds from before must not be taken for this one's.
+  func testAnothersOldHandleIsNotTakenForOnesOwn() throws {
+    let volume = try mount()
+    try Sys.put(volume.path("f"), "bytes")
+    let old = try OpenFile(volume.path("f"), O_RDONLY)
+    for command in ["disconnect profile=nfs-stale", "reconnect"] {
+      try volume.control(command)
+      let reader = Shell.run(["cat", volume.path("f")])
+      XCTAssertEqual(reader.text, "bytes", "\(command): \(reader)")
+      assertErrno(.ESTALE, command) { _ = try old.info() }
+      assertErrno(.ESTALE, command) { _ = try old.read(5, at: 0) }
+    }
+  }
+
   /// What was read and mapped before is gone with the drive, and a program that maps it gets SIGBUS, not a hang.
   func testCachedBytesAreGoneWithTheDrive() throws {
     let volume = try mount()
