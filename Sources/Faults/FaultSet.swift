@@ -39,17 +39,19 @@ package struct FaultSet: Sendable {
     }
   }
 
-  /// The ids of armed rules.
-  package func armedIDs(_ now: UInt64) -> Set<String> {
-    Set(entries.lazy.filter { $0.isArmed(now) }.map(\.rule.id))
-  }
+  /// The rules whose time is not over. One that has fired its last is among them: who hangs by it hangs on.
+  package func lastingIDs(_ now: UInt64) -> Set<String> { Set(entries.lazy.filter { $0.lasts(now) }.map(\.rule.id)) }
+
+  /// As `lastingIDs`, of one.
+  package func lasts(_ ruleID: String, _ now: UInt64) -> Bool { index(ruleID).map { entries[$0].lasts(now) } ?? false }
 
   /// Whether an armed rule loses what was not synced.
   package func mayLose(_ now: UInt64) -> Bool { entries.contains { $0.rule.effect.losesDirty && $0.isArmed(now) } }
 
-  /// When the next rule ends by its time; nil: none will.
-  package func nextExpiry(_ now: UInt64) -> UInt64? {
-    entries.compactMap { $0.canFire ? $0.deadline : nil }.filter { $0 > now }.min()
+  /// When the first rule after `moment` ends by its time; nil: none will. Also one that is used up: who hangs by it
+  /// goes on then.
+  package func nextExpiry(after moment: UInt64) -> UInt64? {
+    entries.compactMap(\.deadline).filter { $0 > moment }.min()
   }
 
   package func counters(_ ruleID: String) -> FaultCounters? { index(ruleID).map { entries[$0].counters } }
@@ -103,7 +105,8 @@ struct FaultEntry: Sendable {
 
   /// Whether it is not used up: by `times`, or because `when` lies behind.
   var canFire: Bool { remaining != 0 && matched < rule.match.when?.last ?? .max }
-  func isArmed(_ now: UInt64) -> Bool { canFire && deadline.map { now < $0 } ?? true }
+  func lasts(_ now: UInt64) -> Bool { deadline.map { now < $0 } ?? true }
+  func isArmed(_ now: UInt64) -> Bool { canFire && lasts(now) }
 
   /// Those whose bytes count for `after`: the rule's own reads and writes, or, where it matches none, all.
   var counted: FaultOperations {

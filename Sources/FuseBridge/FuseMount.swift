@@ -113,8 +113,7 @@ private func serveRequests(_ bridge: Bridge, _ session: OpaquePointer, atMost: I
       bridge.handshake.note(buffer)
       fuse_session_process_buf(session, &buffer)
     } else if bridge.admit(&buffer) {
-      bridge.clearSetID(before: buffer)
-      fuse_session_process_buf(session, &buffer)
+      bridge.handOn(&buffer)
     }
     served += 1
   }

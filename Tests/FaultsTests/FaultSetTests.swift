@@ -17,11 +17,23 @@ final class FaultSetTests: FaultsTestCase {
   func testFor() throws {
     var set = FaultSet()
     try set.apply(try command("add op=read errno=EIO for=10s"), now: 5_000_000_000)
-    XCTAssertEqual(set.nextExpiry(5_000_000_000), 15_000_000_000)
+    XCTAssertEqual(set.nextExpiry(after: 5_000_000_000), 15_000_000_000)
     XCTAssertNotNil(set.decide(call(.read), now: 14_999_999_999))
     XCTAssertNil(set.decide(call(.read), now: 15_000_000_000))
-    XCTAssertNil(set.nextExpiry(15_000_000_000))
+    XCTAssertNil(set.nextExpiry(after: 15_000_000_000))
     XCTAssertFalse(set.isArmed(15_000_000_000))
+  }
+
+  /// A call that hangs by it goes on only when its time is over.
+  func testOneThatIsUsedUpLastsUntilItsTimeIsOver() throws {
+    var set = FaultSet()
+    try set.apply(try command("add id=x op=open hang times=1 for=10s"), now: 0)
+    XCTAssertNotNil(set.decide(call(.open), now: 1))
+    XCTAssertFalse(set.isArmed(2))
+    XCTAssertEqual(set.lastingIDs(2), ["x"])
+    XCTAssertEqual(set.nextExpiry(after: 2), 10_000_000_000)
+    XCTAssertFalse(set.lasts("x", 10_000_000_000))
+    XCTAssertFalse(set.lasts("y", 2))
   }
 
   func testTheFirstThatFiresDecides() throws {

@@ -100,11 +100,18 @@ final class ControlFiles: Sendable {
     .contains(opcode)
   }
 
+  /// What looks for `.docsfs` in the root, or would move it, remove it, or move something into it.
   private func servesName(_ request: KernelRequest) -> Bool {
-    guard request.node == .root, request.opcode == FUSE_LOOKUP.rawValue,
-      let name = request.texts(after: 0).first, let file = ControlFile(name: name, in: .root)
+    guard let call = request.call else { return false }
+    let isNamed = call.node == .root && call.name.flatMap { ControlFile(name: $0, in: .root) } != nil
+    if isNamed, call.operation == .lookup {
+      lookedUp(request, .folder)
+      return true
+    }
+    guard isNamed || call.target.map({ ControlFile($0.folder) != nil }) == true,
+      [.unlink, .rmdir, .rename].contains(call.operation)
     else { return false }
-    lookedUp(request, file)
+    fail(request, .EPERM)
     return true
   }
 
@@ -131,7 +138,10 @@ final class ControlFiles: Sendable {
     case FUSE_RELEASEDIR.rawValue, FUSE_FSYNC.rawValue, FUSE_FSYNCDIR.rawValue: succeed(request)
     case FUSE_GETXATTR.rawValue, FUSE_REMOVEXATTR.rawValue: fail(request, .ENODATA)
     case FUSE_LISTXATTR.rawValue: noXattrs(request)
-    case FUSE_STATFS.rawValue: bridge.answer(request.header.unique, value: fuse_statfs_out())
+    case FUSE_STATFS.rawValue:
+      var answer = fuse_statfs_out()
+      (answer.st.bsize, answer.st.frsize, answer.st.namelen) = (4096, 4096, 255)
+      bridge.answer(request.header.unique, value: answer)
     case FUSE_IOCTL.rawValue: fail(request, Errno(rawValue: ENOTTY))
     case FUSE_CREATE.rawValue, FUSE_MKDIR.rawValue, FUSE_MKNOD.rawValue, FUSE_SYMLINK.rawValue, FUSE_UNLINK.rawValue,
       FUSE_RMDIR.rawValue, FUSE_RENAME.rawValue, FUSE_RENAME2.rawValue, FUSE_LINK.rawValue:
@@ -193,6 +203,8 @@ final class ControlFiles: Sendable {
   // MARK: Opening and reading
 
   private func open(_ request: KernelRequest, _ file: ControlFile) {
+    // Root passes the mode; a write that nobody takes must not look like one.
+    if file != .control, request.call?.opensForWriting == true { return fail(request, .EPERM) }
     let handle: Open
     switch file {
     case .folder: return fail(request, .EISDIR)
@@ -274,6 +286,8 @@ final class ControlFiles: Sendable {
     let unique = request.header.unique
     let result = state.withLock { state -> Result<[ControlStatement], ControlError> in
       guard case .control(var input, let text) = state.open[handle] else { return .success([]) }
+      // So that adding to it copies nothing.
+      state.open[handle] = nil
       defer { state.open[handle] = .control(input, text: text) }
       do throws(ControlError) { return .success(try body(&input)) } catch { return .failure(error) }
     }

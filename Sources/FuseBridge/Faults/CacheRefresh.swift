@@ -34,7 +34,7 @@ final class CacheRefresh: Sendable {
     state.wait(until: Clock.now() + 1_000_000_000) { $0.done >= number || $0.isClosed }
   }
 
-  /// The bytes and attributes of one node; then `done`.
+  /// The bytes and attributes of one node, unless a call of it is held; then `done`.
   func forget(_ node: NodeID, _ done: @escaping @Sendable () -> Void) {
     state.signal { $0.nodes.append((node, done)) }
   }
@@ -46,7 +46,7 @@ final class CacheRefresh: Sendable {
       switch task {
       case .stop: return
       case .node(let node, let done):
-        forget(node)
+        if !isWaited(for: node) { forget(node) }
         done()
       case .all(let number):
         forgetAll()
@@ -68,9 +68,12 @@ final class CacheRefresh: Sendable {
     forgetNames()
     for node in bridge.volume.knownNodes() {
       if state.withLock({ $0.isClosed }) { return }
-      if bridge.faults?.held.holds(node) == true || bridge.volume.isWaited(for: node) { continue }
-      forget(node)
+      if !isWaited(for: node) { forget(node) }
     }
+  }
+
+  private func isWaited(for node: NodeID) -> Bool {
+    bridge.faults?.held.holds(node) == true || bridge.volume.isWaited(for: node)
   }
 
   private func forget(_ node: NodeID) {

@@ -23,6 +23,13 @@ extension Bridge {
     return carryOut(verdict, request.header.unique, call, &buffer)
   }
 
+  /// To libfuse.
+  func handOn(_ buffer: inout fuse_buf) {
+    guard let session else { return }
+    clearSetID(before: buffer)
+    fuse_session_process_buf(session, &buffer)
+  }
+
   private func describe(_ call: MountCall, _ request: KernelRequest, _ faults: FaultInjector) -> CallFacts {
     let process = CallerProcess(thread: request.thread)
     let systemCall = call.isByPath == nil ? process.systemCall : nil
@@ -35,7 +42,7 @@ extension Bridge {
     fault.handle = open.map { $0.moment.epoch < faults.epoch ? .old : .new }
     var facts = CallFacts(
       call: call, fault: fault, thread: request.thread, opened: open?.moment,
-      isBuffered: call.operation == .read && open?.isDirect == false,
+      isBuffered: call.operation == .read && open?.isDirect == false && !call.isDirect,
       isByPath: call.isByPath ?? !(systemCall?.isByDescriptor ?? false),
       asksInPassing: call.operation == .getattr && systemCall?.asksAttributes == false)
     if faults.failsByLink { addContent(of: call, request, to: &facts) }
@@ -159,7 +166,7 @@ extension Bridge {
 
   @discardableResult
   private func keep(_ call: HeldCall) -> Bool {
-    if faults?.held.add(call) == true { return true }
+    if faults?.hold(call) == true { return true }
     answer(call.unique, error: Errno.EINTR.rawValue)
     return false
   }
@@ -167,8 +174,7 @@ extension Bridge {
   private func goOn(_ held: HeldCall, _ verdict: Verdict, _ call: MountCall) {
     withExtendedLifetime(held) {
       var raw = held.raw
-      guard carryOut(verdict, held.unique, call, &raw), let session else { return }
-      fuse_session_process_buf(session, &raw)
+      if carryOut(verdict, held.unique, call, &raw) { handOn(&raw) }
     }
   }
 

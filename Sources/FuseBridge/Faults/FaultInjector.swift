@@ -50,12 +50,15 @@ package final class FaultInjector: Sendable {
       throw statement.place.error("this volume is mounted with faults=off; mount it without", .EPERM)
     }
     try state.signal { state -> Result<Void, ControlError> in
+      if state.isEnding { return .failure(statement.place.error("this mount is about to end", .EBUSY)) }
       do throws(ControlError) { return .success(try state.apply(statement, now: Clock.now())) } catch {
         return .failure(error)
       }
     }.get()
     settle()
     switch statement.command {
+    // Rules of the same name are other ones.
+    case .replace: held.end { if case .rule = $0 { true } else { false } }
     case .disconnect(let profile, _) where profile.isEngines:
       volume.cutLink(reason: "disconnected by command; docsfs reconnect mends it")
     case .disconnect, .reconnect: volume.joinLink()
@@ -81,7 +84,7 @@ package final class FaultInjector: Sendable {
   /// Calls that a rule or the link holds, and does not any more, go on.
   private func endHeld(_ now: UInt64) {
     guard held.count > 0 else { return }
-    let (rules, isDown) = state.withLock { ($0.faults.armedIDs(now), $0.failsByLink) }
+    let (rules, isDown) = state.withLock { ($0.faults.lastingIDs(now), $0.failsByLink) }
     held.end { cause in
       switch cause {
       case .rule(let id): !rules.contains(id)
@@ -91,9 +94,26 @@ package final class FaultInjector: Sendable {
     }
   }
 
-  /// The mount is about to end: nobody is held any more, nothing fails.
+  /// Holds a call until it is due, or what holds it is over. False when its caller was interrupted already.
+  func hold(_ call: HeldCall) -> Bool {
+    guard held.add(call) else { return false }
+    // A command may have ended the cause since the call was judged, when there was nothing to let go yet.
+    if !lasts(call.cause), let call = held.take(call.unique) { call.goOn(call, true) }
+    return true
+  }
+
+  private func lasts(_ cause: HoldCause) -> Bool {
+    switch cause {
+    case .rule(let id): state.withLock { $0.faults.lasts(id, Clock.now()) }
+    case .link: failsByLink
+    case .work: true
+    }
+  }
+
+  /// The mount is about to end: nobody is held any more, nothing fails, and nothing can be armed.
   package func letGo() {
     state.signal { state in
+      state.isEnding = true
       state.faults = FaultSet()
       state.link.reconnect()
     }
@@ -105,7 +125,7 @@ package final class FaultInjector: Sendable {
   /// Serves timers, until the mount is gone.
   func run() {
     held.run(
-      nextTick: { self.state.withLock { $0.nextExpiry(Clock.now()) } },
+      nextTick: { moment in self.state.withLock { $0.nextExpiry(after: moment) } },
       tick: {
         let mends = self.state.signal { $0.link.expire(now: Clock.now()) }
         self.settle()
@@ -226,5 +246,7 @@ extension FaultState {
 
   func mayLose(_ now: UInt64) -> Bool { faults.mayLose(now) || failsByLink && link.profile?.dropsUnsynced == true }
 
-  func nextExpiry(_ now: UInt64) -> UInt64? { [faults.nextExpiry(now), link.until].compactMap { $0 }.min() }
+  func nextExpiry(after moment: UInt64) -> UInt64? {
+    [faults.nextExpiry(after: moment), link.until].compactMap { $0 }.min()
+  }
 }

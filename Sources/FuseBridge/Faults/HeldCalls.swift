@@ -103,16 +103,19 @@ final class HeldCalls: Sendable {
     for call in calls { call.goOn(call, true) }
   }
 
-  /// Serves the timers until `stop`. `tick` runs when `nextTick` (CLOCK_MONOTONIC ns) has come, which is asked anew
-  /// after each `poke`.
-  func run(nextTick: () -> UInt64?, tick: () -> Void) {
+  /// Serves the timers until `stop`. `nextTick` gives the first moment after its argument (CLOCK_MONOTONIC ns) at which
+  /// `tick` has to run; it is asked anew after each `poke`.
+  func run(nextTick: (_ after: UInt64) -> UInt64?, tick: () -> Void) {
+    var ticked: UInt64 = 0
     while true {
-      let next = nextTick()
+      let next = nextTick(ticked)
       let limit = [state.withLock(\.nextDue), next].compactMap { $0 }.min()
       let due = state.next(until: limit, Self.takeDue) ?? []
       for call in due { call.goOn(call, false) }
       if state.withLock({ $0.isStopped }) { return }
-      if let next, next <= Clock.now() { tick() }
+      guard let next, case let now = Clock.now(), next <= now else { continue }
+      ticked = now
+      tick()
     }
   }
 

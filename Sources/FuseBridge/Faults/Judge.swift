@@ -45,19 +45,24 @@ struct FaultState {
   var linkFailures = 0
   /// CLOCK_MONOTONIC ns: from then on it is "later" for the link's profile. A sync that fails brings it about at once.
   var laterFrom: UInt64 = 0
+  /// No command arms anything any more.
+  var isEnding = false
   /// What is open now.
   var open: [NodeID: [OpenMoment]] = [:]
 
   mutating func judge(_ facts: CallFacts, now: UInt64) -> Verdict {
     if facts.asksInPassing { return .pass }
+    var facts = facts
+    let mark = facts.isBuffered ? marks.find(facts.call.node, facts.call.offset ?? 0, facts.call.length) : nil
+    if mark?.isSeen == true { facts.isBuffered = false }
     let again = retries.take(facts.call, from: facts.thread)
     if again.isRetry { return secondTry(again.rule) }
-    if facts.isBuffered, let verdict = judgeMarked(facts, now: now) { return verdict }
+    if facts.isBuffered, let mark, let verdict = judgeMarked(facts, mark, now: now) { return verdict }
     var verdict = judgeByRules(facts, now: now)
     if verdict.errno == nil, let failed = judgeByLink(facts, now: now) {
       verdict = merged(verdict, failed)
     }
-    if facts.isBuffered, verdict.errno == nil {
+    if facts.call.operation == .read, verdict.errno == nil {
       marks.remove(facts.call.node, facts.call.offset ?? 0, facts.call.length)
     }
     if faults.record { record(facts, verdict) }
@@ -113,11 +118,9 @@ struct FaultState {
   }
 
   /// An application's own read of a page whose readahead failed; nil when that is no longer to fail.
-  private mutating func judgeMarked(_ facts: CallFacts, now: UInt64) -> Verdict? {
+  private mutating func judgeMarked(_ facts: CallFacts, _ mark: ReadMarks.Mark, now: UInt64) -> Verdict? {
     let offset = facts.call.offset ?? 0
-    let found = marks.find(facts.call.node, offset, facts.call.length)
-    guard found.isMarked else { return nil }
-    guard let rule = found.rule else {
+    guard let rule = mark.rule else {
       // Marked by the link: it fails if the link is still down.
       if let verdict = judgeByLink(facts, now: now), verdict.errno != nil { return verdict }
       marks.remove(facts.call.node, offset, facts.call.length)
@@ -127,6 +130,7 @@ struct FaultState {
       marks.remove(facts.call.node, offset, facts.call.length)
       return nil
     }
+    marks.see(facts.call.node, offset)
     let verdict = Verdict(decision, facts.call)
     note(facts, decision, verdict.errno)
     return verdict
@@ -175,7 +179,7 @@ struct FaultState {
       verdict.isSeen = false
     } else if facts.isBuffered {
       let offset = facts.call.offset ?? 0
-      verdict.isSeen = marks.find(facts.call.node, offset, facts.call.length).isMarked
+      verdict.isSeen = marks.find(facts.call.node, offset, facts.call.length) != nil
       marks.add(facts.call.node, offset, facts.call.length, rule: nil)
     }
     if verdict.isSeen || facts.isByPath { noteLink(facts, errno) }

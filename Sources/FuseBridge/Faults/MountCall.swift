@@ -1,4 +1,5 @@
 import CFuse
+import CLinux
 import DocsEngine
 import Faults
 
@@ -16,6 +17,8 @@ struct MountCall {
   var length: Int64 = 0
   var opensForWriting = false
   var truncates = false
+  /// A read past the page cache because its caller has opened the file with O_DIRECT.
+  var isDirect = false
 
   /// Whether the system call behind it follows a path; nil: that depends, on stat(2) or fstat(2), say.
   var isByPath: Bool? {
@@ -76,7 +79,7 @@ extension KernelRequest {
         call.opensForWriting = true
         return call
       }
-    case FUSE_READ.rawValue: transfer(.read, argument(fuse_read_in.self).map { ($0.fh, $0.offset, $0.size) })
+    case FUSE_READ.rawValue: read
     case FUSE_WRITE.rawValue: transfer(.write, argument(fuse_write_in.self).map { ($0.fh, $0.offset, $0.size) })
     case FUSE_READDIR.rawValue, FUSE_READDIRPLUS.rawValue:
       transfer(.readdir, argument(fuse_read_in.self).map { ($0.fh, $0.offset, 0) })
@@ -171,6 +174,13 @@ extension KernelRequest {
     -> MountCall?
   {
     what.map { range(operation, $0.handle, $0.offset, UInt64($0.size)) }
+  }
+
+  private var read: MountCall? {
+    guard let read: fuse_read_in = argument() else { return nil }
+    var call = range(.read, read.fh, read.offset, UInt64(read.size))
+    call.isDirect = read.flags & UInt32(LX_O_DIRECT) != 0
+    return call
   }
 
   /// It is the target that is written.

@@ -6,8 +6,13 @@ import DocsEngine
 /// failure is seen. So the first failure counts for nothing, and its pages are remembered with what failed them.
 struct ReadMarks {
   static let page: Int64 = 4096
-  /// nil inside: the link.
-  private var marks: [NodeID: [Int64: String?]] = [:]
+  struct Mark {
+    /// What fails it: a rule's id, or nil for the link.
+    var rule: String?
+    /// The page's own read has failed by that rule: the kernel hides none of its failures any more.
+    var isSeen = false
+  }
+  private var marks: [NodeID: [Int64: Mark]] = [:]
   private var count = 0
   /// With more marks they are all forgotten: a fault then takes one hidden failure more.
   private static let limit = 1 << 18
@@ -18,16 +23,19 @@ struct ReadMarks {
 
   mutating func add(_ node: NodeID, _ offset: Int64, _ length: Int64, rule: String?) {
     if count >= Self.limit { self = ReadMarks() }
-    for page in Self.pages(offset, length) where marks[node, default: [:]].updateValue(rule, forKey: page) == nil {
+    for page in Self.pages(offset, length)
+    where marks[node, default: [:]].updateValue(Mark(rule: rule), forKey: page) == nil {
       count += 1
     }
   }
 
-  /// Whether this is an application's own read, of one page whose readahead failed; with what failed that.
-  func find(_ node: NodeID, _ offset: Int64, _ length: Int64) -> (rule: String?, isMarked: Bool) {
-    guard length <= Self.page, let found = marks[node]?[offset / Self.page] else { return (nil, false) }
-    return (found, true)
+  /// The mark, if this is an application's own read, of one page whose readahead failed.
+  func find(_ node: NodeID, _ offset: Int64, _ length: Int64) -> Mark? {
+    length <= Self.page ? marks[node]?[offset / Self.page] : nil
   }
+
+  /// The application has seen that read fail.
+  mutating func see(_ node: NodeID, _ offset: Int64) { marks[node]?[offset / Self.page]?.isSeen = true }
 
   /// Bytes that were read, or are about to be.
   mutating func remove(_ node: NodeID, _ offset: Int64, _ length: Int64) {

@@ -27,9 +27,11 @@ struct Verdict {
     errno == nil && delay == 0 && !hangs && limit == nil && corruption == nil && !losesUnsynced && kill == nil
   }
 
-  /// What is left to do after the wait.
+  /// What is left to do after the wait. The signal was sent before it: whoever has its thread's number then may be
+  /// somebody else.
   var afterWait: Verdict {
     var rest = self
+    rest.kill = nil
     rest.delay = 0
     rest.hangs = false
     return rest
@@ -38,6 +40,7 @@ struct Verdict {
   var afterLoss: Verdict {
     var rest = self
     rest.losesUnsynced = false
+    rest.kill = nil
     return rest
   }
 
