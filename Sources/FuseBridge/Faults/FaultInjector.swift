@@ -36,7 +36,7 @@ package final class FaultInjector: Sendable {
   var wantsDirectReads: Bool {
     guard forbidsCaching || epoch > 0 else { return false }
     return state.withLock { state in
-      state.faults.operations(Clock.now()).contains(.read) || state.hasOldHandles
+      state.failsByLink || state.hasOldHandles || state.faults.operations(Clock.now()).contains(.read)
     }
   }
 
