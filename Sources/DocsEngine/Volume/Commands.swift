@@ -267,24 +267,28 @@ extension Volume {
     timeout: Double?, cancelled: () -> Bool, progress: (CommandProgress) -> Void
   ) -> [ItemStatus] {
     let end = timeout.map { Clock.now() + UInt64($0 * 1e9) }
-    let start = locked { state in (state.pending.compactMap { state.items[$0] }, state.dirtyBytes) }
-    uploader.retryAll(start.0)
+    let (items, bytesBefore, failuresBefore) = locked { state in
+      let items = state.pending.compactMap { state.items[$0] }
+      return (items, state.dirtyBytes, Dictionary(uniqueKeysWithValues: items.map { ($0.id, $0.failures) }))
+    }
+    uploader.retryAll(items)
     while true {
       let (left, bytes, isStuck) = locked { state -> (Int, Int64, Bool) in
         let items = state.pending.compactMap { state.items[$0] }
+        // What has failed before has not failed now.
         let stuck =
           !state.link.isConnected || state.isPaused
-          || state.running.isEmpty && items.allSatisfy { $0.failures > 1 }
+          || state.running.isEmpty && items.allSatisfy { $0.failures > 1 && $0.failures != failuresBefore[$0.id] }
         return (state.pending.count, state.dirtyBytes, stuck)
       }
       if left == 0 {
         flush()
         return []
       }
-      let total = max(start.0.count, left)
+      let total = max(items.count, left)
       progress(
         CommandProgress(
-          doneBytes: max(0, start.1 - bytes), totalBytes: max(start.1, bytes), doneItems: total - left,
+          doneBytes: max(0, bytesBefore - bytes), totalBytes: max(bytesBefore, bytes), doneItems: total - left,
           totalItems: total))
       if cancelled() || end.map({ Clock.now() > $0 }) ?? isStuck { break }
       usleep(left < 20 ? 20_000 : 100_000)

@@ -44,7 +44,8 @@ extension Bridge {
       call: call, fault: fault, thread: request.thread, opened: open?.moment,
       isBuffered: call.operation == .read && open?.isDirect == false && !call.isDirect,
       isByPath: call.isByPath ?? !(systemCall?.isByDescriptor ?? false),
-      asksInPassing: call.operation == .getattr && systemCall?.asksAttributes == false)
+      // fstat(2) names no handle; a read beyond the end does, and would fail with what this gets.
+      asksInPassing: call.operation == .getattr && (call.handle != 0 || systemCall?.asksAttributes == false))
     if faults.failsByLink { addContent(of: call, request, to: &facts) }
     return facts
   }

@@ -13,7 +13,7 @@ struct CallFacts {
   var isBuffered = false
   /// The kernel tries it again on ESTALE.
   var isByPath: Bool
-  /// Another call asks for attributes in passing, and hides what becomes of that.
+  /// Another call asks for attributes in passing, and will be judged itself.
   var asksInPassing: Bool
   // What link profiles ask. Gathered only while one fails calls.
   var contentIsLocal: Bool?

@@ -71,6 +71,21 @@ final class CloudFaultTests: XCTestCase {
     try assertUploadSurvives({ ($0.truncate, $0.operations) = (1, [.upload]) }, says: "connection broke")
   }
 
+  /// Waiting for what is left means to try it, not to tell of what had failed before.
+  func testWaitingTriesAgainWhatHasFailedBefore() throws {
+    let bench = try bench()
+    func left() -> [String] {
+      bench.volume.waitUntilIdle(timeout: nil, cancelled: { false }, progress: { _ in }).map(\.path)
+    }
+    set(bench) { ($0.status, $0.operations) = (403, [.upload]) }
+    try bench.driver.write("new.txt", "new")
+    XCTAssertEqual(left().count, 1)
+    XCTAssertEqual(left().count, 1, "it ends again")
+    set(bench) { _ in }
+    XCTAssertEqual(left(), [])
+    XCTAssertEqual(try bench.text("new.txt"), "new")
+  }
+
   func testAReadThatFailsIsEIOAndGoesOnAfterwards() throws {
     let bench = try bench(["a.txt": "hello"], timeo: 0.3)
     XCTAssertEqual(try bench.driver.list(), ["a.txt"])

@@ -17,6 +17,8 @@ final class LinkProfileTests: MountedTestCase {
       try $0.reopen($0.old, O_WRONLY)
     },
     Cell(name: "read of local bytes", operation: .read, contentIsLocal: true) { _ = try $0.old.read(10, at: 0) },
+    // Beyond the end, where the kernel asks for the size first.
+    Cell(name: "read of all bytes", operation: .read, contentIsLocal: true) { _ = try $0.old.read(512, at: 0) },
     Cell(name: "read of missing bytes", operation: .read, contentIsLocal: false) {
       _ = try $0.placeholder.read(10, at: 0)
     },
