@@ -24,14 +24,14 @@ final class Journal<Record: Codable & Sendable>: @unchecked Sendable {
   let path: DocumentPath
 
   /// Opens or makes `NAME.journal` in `folder`. `keeping` is given what was there and says what of it still counts; the
-  /// rest is dropped.
+  /// rest is dropped. Journals that share a `lock` keep each other out.
   init(
-    _ name: String, in folder: DocumentPath, keeping: ([Record]) -> [Record]
+    _ name: String, lock lockName: String? = nil, in folder: DocumentPath, keeping: ([Record]) -> [Record]
   ) throws(MigrationError) {
     path = Self.path(name, in: folder)
     do throws(Errno) {
       try Self.makeFolders(folder)
-      lock = try Descriptor(folder.appending(name + ".lock"), O_RDWR | O_CREAT)
+      lock = try Descriptor(folder.appending((lockName ?? name) + ".lock"), O_RDWR | O_CREAT)
       guard flock(lock.fd, LOCK_EX | LOCK_NB) == 0 else { throw .EAGAIN }
       let records = keeping(try Self.read(path))
       file = try Self.rewrite(path, records, in: folder)

@@ -91,7 +91,7 @@ public final class Migration: Sendable {
     events: @escaping @Sendable (MigrationEvent) -> Void = { _ in }
   ) throws(MigrationError) -> MigrationReport {
     let trees = try Trees(source, destination)
-    let ledger = try Ledger(trees.name, in: try journalFolder(trees))
+    let ledger = try Ledger(trees.name, lock: trees.pair, in: try journalFolder(trees))
     // Threads that were given up hold on to their journal.
     defer { if control.running.isEmpty { ledger.close() } }
     let plan = try planned(trees, ledger.snapshot)
@@ -166,6 +166,7 @@ public final class Migration: Sendable {
   }
 
   private func journalFolder(_ trees: Trees) throws(MigrationError) -> DocumentPath {
+    try options.journal?.checkNamed("journal's folder")
     let folder: DocumentPath
     if let given = options.journal { folder = given } else { folder = try Self.defaultJournalFolder() }
     let resolved = POSIX.resolvedAsFarAsThere(folder)

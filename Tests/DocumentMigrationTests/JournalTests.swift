@@ -39,6 +39,16 @@ final class JournalTests: MigrationTestCase {
     try withExtendedLifetime(first) { try first.append(1) }
   }
 
+  func testJournalsOfOneLockKeepEachOtherOut() throws {
+    let folder = DocumentPath(journal)
+    let first = try Journal<Int>("there", lock: "both", in: folder, keeping: { $0 })
+    XCTAssertThrowsError(try Journal<Int>("back", lock: "both", in: folder, keeping: { $0 })) {
+      XCTAssertEqual(($0 as? MigrationError)?.kind, .busy)
+    }
+    first.unlock()
+    XCTAssertNoThrow(try Journal<Int>("back", lock: "both", in: folder, keeping: { $0 }))
+  }
+
   func testManyThreadsAppendWholeLines() throws {
     do {
       let journal = try open()

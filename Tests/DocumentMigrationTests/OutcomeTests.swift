@@ -167,6 +167,60 @@ final class OutcomeTests: AcrossFileSystems {
     XCTAssertEqual(try Sys.contents(destination + "/f"), Array(patterned(3 << 20, seed: 1).prefix(1 << 20)))
   }
 
+  // MARK: Two at a time
+
+  /// Runs `other` once, when `migration` has come to `step`. Its report, and what came of the other.
+  private func run(
+    _ options: Migration.Options, at step: String, _ other: Migration
+  ) throws -> (MigrationReport, Result<MigrationReport, any Error>?) {
+    var options = options
+    let left = Counter(1)
+    let result = Locked<Result<MigrationReport, any Error>?>(nil)
+    options.crashPoint = { now, _ in
+      guard now == step, left.take() else { return }
+      let report = Result { try other.run() }
+      result.update { $0 = report }
+    }
+    return (try migration(options).run(), result.update { $0 })
+  }
+
+  /// Both would find the document at the other side, and let their own go.
+  func testThereAndBackAtATime() throws {
+    for folder in [source, destination] { try put(folder + "/f", "the same") }
+    let back = Migration(source: DocumentPath(destination), destination: DocumentPath(source), options: options(.move))
+    let (report, other) = try run(options(.move), at: "release", back)
+    XCTAssertTrue(report.isComplete)
+    XCTAssertThrowsError(try XCTUnwrap(other).get()) { XCTAssertEqual(($0 as? MigrationError)?.kind, .busy) }
+    XCTAssertEqual(try Sys.names(source), [])
+    XCTAssertEqual(try Sys.text(destination + "/f"), "the same")
+  }
+
+  /// Neither knows of the other, as when two users run them.
+  func testTwoOfTheSameFoldersWithJournalsOfTheirOwn() throws {
+    let tree = FolderTree.documents()
+    for disposition in [Migration.Disposition.keep, .move] {
+      for step in ["copy", "attributes", "verify", "place", "syncFolder", "release"] {
+        try tree.write(to: source)
+        var options = options(disposition)
+        options.jobs = 1
+        var others = options
+        others.journal = DocumentPath(home + "/another journal")
+        let other = Migration(source: DocumentPath(source), destination: DocumentPath(destination), options: others)
+        let (first, second) = try run(options, at: step, other)
+        let all = try first.files + XCTUnwrap(second).get().files
+        // What the other took away meanwhile is no longer there to be moved.
+        let failed = all.filter { $0.outcome == .failed && !(disposition == .move && $0.category == .notFound) }
+        XCTAssertEqual(failed.compactMap(\.reason), [], "\(disposition) \(step)")
+        XCTAssertEqual(try FolderTree(at: destination), tree, "\(disposition) \(step)")
+        XCTAssertEqual(try FolderTree(at: source), disposition == .move ? FolderTree() : tree, "\(disposition) \(step)")
+        for folder in [source, destination, journal, home + "/another journal"] {
+          _ = Shell.run(["rm", "-rf", folder])
+        }
+        for folder in [source, destination] { try Sys.makeFolders(folder) }
+      }
+    }
+  }
+
   // MARK: Names that are taken
 
   private func collide(_ policy: Migration.ConflictPolicy, here: String = "here", there: String = "there") throws

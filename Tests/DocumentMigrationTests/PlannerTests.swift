@@ -122,6 +122,9 @@ final class DocumentPathTests: XCTestCase {
   func testParts() {
     XCTAssertEqual(DocumentPath("a/b/c").ancestors, [DocumentPath("a/b"), DocumentPath("a")])
     XCTAssertEqual(DocumentPath("/a").parent, DocumentPath("/"))
+    XCTAssertEqual(DocumentPath("/a/b//").parent, DocumentPath("/a"))
+    XCTAssertEqual(DocumentPath("//").parent, DocumentPath("//"))
+    XCTAssertEqual(DocumentPath("a/").parent, .root)
     XCTAssertEqual(DocumentPath("a").renamed(Array("b".utf8)), DocumentPath("b"))
     XCTAssertFalse(DocumentPath("/ab").isWithin(DocumentPath("/a")))
   }

@@ -102,6 +102,35 @@ final class RunTests: MigrationTestCase {
     XCTAssertTrue(Sys.exists(source + "/f"))
   }
 
+  /// As a shell completes names; and what is left of `"$FOLDER"` when nobody has set it.
+  func testSlashesAtTheEndAndPathsThatAreEmpty() throws {
+    try put(source + "/f", "x")
+    try Sys.removeFolder(destination)
+    func migration(_ from: String, _ to: String, _ options: Migration.Options) -> Migration {
+      Migration(source: DocumentPath(from), destination: DocumentPath(to), options: options)
+    }
+    var journalless = options(.move)
+    journalless.journal = DocumentPath("")
+    for (from, to, options) in [
+      ("", destination, options(.move)), (source, "", options(.move)), (source, destination, journalless),
+    ] {
+      XCTAssertThrowsError(try migration(from, to, options).run()) { error in
+        XCTAssertEqual((error as? MigrationError)?.kind, .unfit)
+        XCTAssertTrue("\(error)".contains("path is empty"), "\(error)")
+      }
+    }
+    let rule = try XCTUnwrap(RelocationRule(Array("*=Library/Caches".utf8)))
+    XCTAssertThrowsError(try Relocation(home: DocumentPath(""), rules: [rule]).plan()) {
+      XCTAssertEqual(($0 as? MigrationError)?.kind, .unfit)
+    }
+    XCTAssertThrowsError(try Audit(home: DocumentPath("")).run()) {
+      XCTAssertEqual(($0 as? MigrationError)?.kind, .unfit)
+    }
+    XCTAssertTrue(try migration(source + "/", destination + "//", options(.move)).run().isComplete)
+    XCTAssertEqual(try Sys.names(destination), ["f"])
+    XCTAssertEqual(try Sys.names(source), [])
+  }
+
   func testFoldersWithinEachOtherAreRefused() throws {
     try Sys.makeFolders(source + "/below")
     try Sys.symlink(source, at: home + "/link")

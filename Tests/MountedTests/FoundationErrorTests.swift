@@ -26,11 +26,26 @@ final class FoundationErrorTests: MountedTestCase {
       let results = try Self.errnos.map { errno -> FoundationResult in
         let result = try stage.play(scene, errno)
         assertIsClassified(result, scene)
+        assertMeaning(result, scene)
         return result
       }
       lines.append(FoundationResult.row(scene, results))
     }
     try assertWrittenDown(lines)
+  }
+
+  /// Those that the seeds speak of, and what each means.
+  private static let meanings: [ErrnoSymbol: Classification.Category] = [
+    .ENODEV: .disconnected, .EIO: .ioFailure, .ENOENT: .notFound, .ENXIO: .disconnected, .ESTALE: .staleHandle,
+    .ENOSPC: .outOfSpace, .EROFS: .readOnly, .EACCES: .noPermission,
+  ]
+
+  /// Where Foundation throws, and it does but for close(2), whose errors it drops, and for fsync(2) of a read-only file.
+  private func assertMeaning(_ result: FoundationResult, _ scene: FoundationScene) {
+    guard let meaning = Self.meanings[result.errno] else { return }
+    let what = "\(scene.name): \(result.errno)"
+    if let error = result.error { return XCTAssertEqual(classify(error).category, meaning, what) }
+    XCTAssertTrue(scene.operation == "flush" || scene.operation == "fsync" && result.errno == .EROFS, what)
   }
 
   /// Where Foundation passes the errno on, the classifier finds it.

@@ -114,6 +114,42 @@ final class SweepTests: MountedTestCase {
     XCTAssertGreaterThanOrEqual(back.runs.count, 4)
   }
 
+  /// Whichever call fails, and however: the same command once more, on storage that is well, ends as asked, and leaves
+  /// nothing temporary. With DOCSFS_FULL=1 every call.
+  func testAfterAnyFailureTheSameMigrationDoesTheRest() throws {
+    let source = try source()
+    let app = try outside("app")
+    try Sys.makeFolders(app + "/Documents")
+    for name in ["cafes.sqlite", "cafes.sqlite-wal"] { try Sys.put(app + "/Documents/" + name, name) }
+    let scenes: [(with: [String], command: String, proof: String)] = [
+      ([], "to-cloud '\(source)' {mount}/d --move", "diff -r '\(source)' {mount}/d && ! ls -A {source} | grep ."),
+      (["--with", source], "to-local {mount} {out} --move", "diff -r '\(source)' {out} && ! ls -A {mount} | grep ."),
+      (
+        ["--with", source], "to-local {mount} {out} --keep", "diff -r '\(source)' {out} && diff -r '\(source)' {mount}"
+      ),
+      (
+        ["--with", app], "relocate --home {mount} --rule '*.sqlite=Library/Caches'",
+        "diff -r '\(app)/Documents' {mount}/Library/Caches && ! ls -A {mount}/Documents | grep ."
+      ),
+    ]
+    let some = ["--ops", "create,rename,fsync,unlink,read", "--errno", "ENXIO"]
+    for scene in scenes {
+      let command = "'\(MountedVolume.binary)' migrate \(scene.command)"
+      // The sources of a sweep stand in words of their own, which the invariant's are not.
+      let again = command.replacingOccurrences(of: "'\(source)'", with: "{source}")
+      let tidy = "! find {mount} {out} -name '.docsfs-migrate-*' | grep ."
+      let words = ["--invariant", "\(again) && \(scene.proof) && \(tidy)"] + (try words(of: command))
+      let report = try sweep(
+        (Effort.full ? ["--errno", "EIO,ENOSPC,ESTALE,ENXIO"] : some) + scene.with + words, exit: 0, within: 3000)
+      XCTAssertGreaterThan(report.runs.filter { $0.visible > 0 }.count, 2, scene.command)
+    }
+  }
+
+  /// As a shell splits it.
+  private func words(of command: String) throws -> [String] {
+    ["--"] + (try Shell.must("printf '%s\\n' \(command)")).lines
+  }
+
   func testAnInvariantOfOnesOwn() throws {
     let report = try sweep(
       [

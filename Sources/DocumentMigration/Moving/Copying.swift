@@ -4,7 +4,7 @@ import StorageErrors
 // The steps of a document that goes to another file system, in their order.
 extension Mover {
   func copy(_ subject: Step.Subject, _ read: @escaping (Int64) -> Void) throws(StepFailure) -> Step {
-    let temporary = subject.target.renamed(TemporaryName.make(ledger.name, subject.entry.path))
+    let temporary = subject.target.renamed(TemporaryName.make(ledger.seed, subject.entry.path))
     // Before the file itself: whatever happens, a later run finds it.
     try ledger.note(
       .began(

@@ -94,8 +94,10 @@ struct Folders: Sendable {
     var status = folder.status
     status.mode = mode_t(wanted.mode)
     status.modified = wanted.modified
-    let xattrs = try attempt(.source, "read the attributes of", mover.source[folder.path]) { () throws(Errno) in
-      try POSIX.userXattrs(mover.source[folder.path])
+    let here = mover.source[folder.path]
+    let xattrs = try attempt(.source, "read the attributes of", here) { () throws(Errno) in
+      // Somebody else may have removed it when it was empty.
+      try POSIX.statusIfPresent(here) == nil ? [] : try POSIX.userXattrs(here)
     }
     try attempt(.destination, "set the attributes of", path) { () throws(Errno) in
       for (name, value) in xattrs { try POSIX.setXattr(path, name, value) }

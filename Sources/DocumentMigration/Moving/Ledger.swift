@@ -63,18 +63,18 @@ final class Ledger: Sendable {
 
   private let journal: Journal<MigrationRecord>
   private let state: Locked<State>
-  /// Part of the names of its temporary files.
-  let name: String
+  /// What the names of its temporary files are made from: no other journal's are the same, also of the same trees.
+  let seed: [UInt8]
   var path: DocumentPath { journal.path }
 
-  init(_ name: String, in folder: DocumentPath) throws(MigrationError) {
-    self.name = name
+  init(_ name: String, lock: String? = nil, in folder: DocumentPath) throws(MigrationError) {
     var state = State()
-    journal = try Journal(name, in: folder) { records in
+    journal = try Journal(name, lock: lock, in: folder) { records in
       for record in records { state.take(record) }
       return state.records
     }
     self.state = Locked(state)
+    seed = POSIX.resolvedAsFarAsThere(journal.path).bytes
   }
 
   /// What a journal says that nobody need have, for plans.
@@ -134,7 +134,13 @@ extension Ledger.State {
       documents[path]?.isReleased = false
       documents[path]?.isUnderWay = false
     case .released(let path, let kept):
-      if kept { documents[path]?.isReleased = true } else { documents[path] = nil }
+      if kept {
+        documents[path]?.isReleased = true
+      } else if documents[path]?.isUnderWay == true {
+        documents[path]?.placed = nil
+      } else {
+        documents[path] = nil
+      }
     case .dropped(let path):
       documents[path]?.isUnderWay = false
       if documents[path]?.placed == nil { documents[path] = nil }

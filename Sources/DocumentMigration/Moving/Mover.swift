@@ -97,6 +97,7 @@ struct Mover: Sendable {
     guard let placed = known.placed, try found(at: .destination, placed.target) != nil else {
       throw .refused(.vanished)
     }
+    dropCopy(of: entry.path)
     try ledger.note(.released(path: entry.path, kept: false))
     var report = FileReport(entry, options.disposition == .move ? .moved : .alreadyThere)
     if placed.target != entry.path { report.target = placed.target }
@@ -120,6 +121,7 @@ struct Mover: Sendable {
       throw .refused(refusal)
     case .skip(let reason):
       evictIfKept(subject.entry)
+      dropCopy(of: subject.entry.path)
       var report = report(subject, .skipped)
       report.reason = reason
       return .done(report)
@@ -179,9 +181,17 @@ struct Mover: Sendable {
     } catch {
       // One device number, but not one file system for a rename (a bind mount, a subvolume).
       if case .system(.EXDEV, _, _, _) = error { return .copy(subject) }
-      throw error
+      throw blaming(error, subject)
     }
     return .syncFolder(Step.Placed(subject: subject, outcome: .moved, proven: nil))
+  }
+
+  /// A rename takes a name away as well as it gives one: one that may not leave its folder is the source's trouble.
+  private func blaming(_ failure: StepFailure, _ subject: Step.Subject) -> StepFailure {
+    guard case .system(let errno, .destination, _, _) = failure, [.EACCES, .EPERM, .EROFS].contains(errno),
+      !POSIX.mayWrite(source[subject.entry.path.parent])
+    else { return failure }
+    return .system(errno, .source, verb: "remove", source[subject.entry.path])
   }
 
   private func link(_ subject: Step.Subject) throws(StepFailure) -> Step {
@@ -223,6 +233,8 @@ struct Mover: Sendable {
 
   private func release(_ placed: Step.Placed) throws(StepFailure) -> Step {
     var placed = placed
+    // It may have come to its place without this attempt's copy.
+    dropCopy(of: placed.subject.entry.path)
     if let proven = placed.proven {
       switch options.disposition {
       case .move: try removeSource(placed.subject, proven)
@@ -272,14 +284,19 @@ struct Mover: Sendable {
     return source.eviction.evict(source[subject.entry.path]).map { "it stays materialized: \($0)" }
   }
 
-  /// Away with what a document that was given up has left at the destination. What cannot be removed now, a later run
-  /// removes: the journal knows it.
+  /// Away with what a document that was given up has left.
   func tidy(_ entry: Listing.Entry) {
-    let known = ledger[entry.path]
-    guard known.isUnderWay, let begun = known.begun else { return }
+    guard ledger[entry.path].isUnderWay else { return }
     evictIfKept(entry)
+    dropCopy(of: entry.path)
+  }
+
+  /// A temporary file that will not be placed. What cannot be removed now, a later run removes: the journal knows it.
+  private func dropCopy(of path: DocumentPath) {
+    let known = ledger[path]
+    guard known.isUnderWay, let begun = known.begun else { return }
     do throws(Errno) { try POSIX.removeIfPresent(destination[begun.temporary]) } catch { return }
-    try? ledger.note(.dropped(path: entry.path))
+    try? ledger.note(.dropped(path: path))
   }
 
   /// What was read of a placeholder that stays was for nothing.

@@ -32,10 +32,10 @@ struct Listing: Sendable {
 enum TemporaryName {
   private static let prefix = Array(".docsfs-migrate-".utf8)
 
-  /// The same each time for one path of one migration, so that a second run finds what the first one left. Short,
-  /// whatever the document's name is.
-  static func make(_ migration: String, _ path: DocumentPath) -> [UInt8] {
-    prefix + Array(shortDigest(Array(migration.utf8) + [0] + path.bytes).utf8)
+  /// The same each time for one path of one journal, so that a second run finds what the first one left. Short, whatever
+  /// the document's name is.
+  static func make(_ seed: [UInt8], _ path: DocumentPath) -> [UInt8] {
+    prefix + Array(shortDigest(seed + [0] + path.bytes).utf8)
   }
   static func isOne(_ name: [UInt8]) -> Bool {
     name.count == prefix.count + 16 && name.starts(with: prefix)

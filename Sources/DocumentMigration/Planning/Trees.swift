@@ -8,6 +8,8 @@ struct Trees {
   var destinationIsThere: Bool
 
   init(_ source: DocumentPath, _ destination: DocumentPath) throws(MigrationError) {
+    try source.checkNamed("source")
+    try destination.checkNamed("destination")
     self.source = try Self.folder(source, "source")
     do throws(Errno) {
       destinationIsThere = try POSIX.statusIfPresent(destination) != nil
@@ -49,6 +51,13 @@ struct Trees {
   private var isSameFolder: Bool {
     guard let a = try? POSIX.status(source), let b = try? POSIX.status(destination) else { return false }
     return a.isSameFile(as: b)
+  }
+
+  /// Of the lock: the same in both directions. Of one document that both trees have, each direction would take the other
+  /// one's for what may go.
+  var pair: String {
+    let (a, b) = (min(source, destination), max(source, destination))
+    return shortDigest(a.bytes + [0] + b.bytes)
   }
 
   /// Of the journal: readable, and another for each pair of trees.

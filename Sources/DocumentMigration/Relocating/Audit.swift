@@ -64,6 +64,7 @@ public struct Audit: Sendable {
   ///
   /// - Throws: `MigrationError` when Documents cannot be listed.
   public func run() throws(MigrationError) -> Report {
+    try home.checkNamed("app's folder")
     let documents = home.appending(Relocation.documents)
     let listing: Listing
     do throws(Errno) { listing = try Walker(root: try POSIX.resolved(documents)).list() } catch {

@@ -56,6 +56,7 @@ public struct Relocation: Sendable {
   public func run() throws(MigrationError) -> RelocationReport { try work(isDry: false) }
 
   private func work(isDry: Bool) throws(MigrationError) -> RelocationReport {
+    try home.checkNamed("app's folder")
     let source = home.appending(Self.documents)
     let listing: Listing
     do throws(Errno) {
@@ -65,11 +66,19 @@ public struct Relocation: Sendable {
         error == .ENOENT ? .missing : .storage, "cannot list \(source): \(error.message.lowercasedFirst)")
     }
     var report = RelocationReport()
-    let found = Unit.find(listing.entries, rules)
+    let found = Unit.find(listing, rules)
+    let unseen = listing.refused.filter { $0.refusal.isUnreadable && found[$0.path] == nil }
+    report.units = unseen.map { UnitReport($0.path, .refused($0.refusal)) }
     for (folder, group) in Dictionary(grouping: rules, by: \.folder).sorted(by: { $0.key < $1.key }) {
       let move = try UnitMover(home: home, folder: folder, options: options, isDry: isDry)
       defer { move.close() }
-      for unit in units(of: group, found, move.expected) { report.units += move.work(unit).map { [$0] } ?? [] }
+      for var unit in units(of: group, found, move.expected) {
+        // It may well be in a folder that could not be looked into.
+        if unit.here.isEmpty, unit.refusal == nil {
+          unit.refusal = unseen.first { unit.path.isWithin($0.path) }?.refusal
+        }
+        report.units += move.work(unit).map { [$0] } ?? []
+      }
     }
     report.units.sort { $0.path < $1.path }
     report.rulesWithoutMatch = rules.filter { rule in

@@ -34,6 +34,18 @@ public struct UnitReport: Codable, Hashable, Sendable {
   public internal(set) var reason: String?
   /// What to do about it.
   public internal(set) var advice: String?
+
+  mutating func fail(_ failure: StepFailure) {
+    outcome = .failed
+    (category, reason, advice) = (failure.category, failure.reason, failure.advice)
+  }
+}
+
+extension UnitReport {
+  init(_ path: DocumentPath, _ failure: StepFailure) {
+    self.init(path: path, outcome: .failed)
+    fail(failure)
+  }
 }
 
 /// What a relocation has done, or would do.

@@ -8,6 +8,8 @@ struct Unit: Sendable {
   var rule: RelocationRule
   /// What of it is in Documents.
   var here: [DocumentPath: Listing.Entry] = [:]
+  /// Why a part of it cannot go, be it there or not. Then none of it does: a database without its log is another one.
+  var refusal: Refusal?
 
   var hasMain: Bool { here[path] != nil }
   var bytes: Int64 { here.values.reduce(0) { $0 + $1.status.size } }
@@ -18,19 +20,26 @@ struct Unit: Sendable {
 
   static func modified(_ statuses: [FileStatus]) -> Int64 { statuses.map(\.modified).max() ?? 0 }
 
-  /// The units among `entries`, by path. A sidecar belongs to its database, be that in Documents or not.
-  static func find(_ entries: [Listing.Entry], _ rules: [RelocationRule]) -> [DocumentPath: Unit] {
-    let files = Set(entries.filter { $0.status.kind == .file }.map(\.path))
-    var units: [DocumentPath: Unit] = [:]
-    for entry in entries where entry.status.kind == .file {
-      var path = entry.path
+  /// The units of a listing, by path. A sidecar belongs to its database, be that in Documents or not.
+  static func find(_ listing: Listing, _ rules: [RelocationRule]) -> [DocumentPath: Unit] {
+    let entries = listing.entries.filter { $0.status.kind == .file }
+    let files = Set(entries.map(\.path))
+    /// Empty, the one that a file belongs to.
+    func unit(of file: DocumentPath) -> Unit? {
+      var path = file
       if let database = Sidecar.database(of: path),
         files.contains(database) || rules.contains(where: { $0.matches(database) })
       {
         path = database
       }
-      guard let rule = rules.first(where: { $0.matches(path) }) else { continue }
-      units[path, default: Unit(path: path, rule: rule)].here[entry.path] = entry
+      return rules.first { $0.matches(path) }.map { Unit(path: path, rule: $0) }
+    }
+    var units: [DocumentPath: Unit] = [:]
+    for entry in entries {
+      if let unit = unit(of: entry.path) { units[unit.path, default: unit].here[entry.path] = entry }
+    }
+    for refused in listing.refused {
+      if let unit = unit(of: refused.path) { units[unit.path, default: unit].refusal = refused.refusal }
     }
     return units
   }

@@ -19,6 +19,7 @@ struct UnitMover {
     self.folder = folder
     target = POSIX.resolvedAsFarAsThere(self.home.appending(folder))
     self.options = options
+    try options.journal?.checkNamed("journal's folder")
     let state: DocumentPath
     if let given = options.journal { state = given } else { state = try Migration.defaultJournalFolder() }
     if POSIX.resolvedAsFarAsThere(state).isWithin(self.home.appending(Relocation.documents)) {
@@ -40,11 +41,10 @@ struct UnitMover {
     report.members = unit.members
     report.bytes = unit.bytes
     do throws(StepFailure) {
+      if let refusal = unit.refusal { throw .refused(refusal) }
       guard let decision = try options.excludesFromBackup ? exclude(unit) : decide(unit) else { return nil }
       try carryOut(decision, unit, &report)
-    } catch {
-      (report.category, report.reason, report.advice) = (error.category, error.reason, error.advice)
-    }
+    } catch { report.fail(error) }
     return report
   }
 

@@ -29,3 +29,10 @@ public struct MigrationError: Error, Hashable, Sendable, CustomStringConvertible
   /// The message.
   public var description: String { message }
 }
+
+extension DocumentPath {
+  /// An empty path is a shell's variable that is not set; the folder that one happens to be in is not meant.
+  func checkNamed(_ what: String) throws(MigrationError) {
+    if isRoot { throw MigrationError(.unfit, "the \(what)'s path is empty; name a folder, or . for this one") }
+  }
+}

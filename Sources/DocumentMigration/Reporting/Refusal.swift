@@ -31,6 +31,11 @@ enum Refusal: Error, Hashable, Sendable {
 }
 
 extension Refusal {
+  /// It could not be looked at, or, a folder, not into.
+  var isUnreadable: Bool {
+    if case .unreadable = self { true } else { false }
+  }
+
   /// One sentence without a full stop: what and why.
   var reason: String {
     switch self {

@@ -178,8 +178,10 @@ enum StepFailure: Error, Hashable, Sendable {
 
   var reason: String {
     switch self {
+    case .system(let errno, .journal, let verb, let path):
+      "cannot \(verb) the journal \(path): \(errno.message.lowercasedFirst)"
     case .system(let errno, let side, let verb, let path):
-      "cannot \(verb) at the \(side.rawValue): \(path): \(errno.message.lowercasedFirst)"
+      "cannot \(verb) \(path) at the \(side.rawValue): \(errno.message.lowercasedFirst)"
     case .refused(let refusal): refusal.reason
     case .cancelled: "the migration was stopped before its turn"
     case .gone(let side, let path): "the \(side.rawValue)'s disk or mount is no longer at \(path)"

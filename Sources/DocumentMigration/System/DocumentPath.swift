@@ -30,9 +30,10 @@ public struct DocumentPath: Hashable, Sendable {
   package var name: [UInt8] { names.last ?? [] }
   package var depth: Int { names.count }
 
-  /// Without its last name; of an absolute path `/` at least.
+  /// Without its last name, and without slashes after that; of an absolute path `/` at least.
   package var parent: DocumentPath {
-    guard let slash = bytes.lastIndex(of: 0x2f) else { return .root }
+    guard let end = bytes.lastIndex(where: { $0 != 0x2f }) else { return self }
+    guard let slash = bytes[...end].lastIndex(of: 0x2f) else { return .root }
     return DocumentPath(slash == 0 ? bytes[...slash] : bytes[..<slash])
   }
 

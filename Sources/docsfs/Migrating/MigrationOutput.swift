@@ -1,4 +1,3 @@
-import Faults
 import Containers
 import DocumentMigration
 import Faults

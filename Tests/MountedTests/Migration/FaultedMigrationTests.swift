@@ -232,6 +232,35 @@ final class FaultedMigrationTests: MigrationTestCase {
     XCTAssertEqual(try Sys.names(home + "/Documents"), [])
   }
 
+  /// Found by a sweep: a log that could not be looked at for a moment was taken for none, and its database went alone.
+  func testAPartThatCannotBeSeenKeepsTheWholeUnit() throws {
+    let volume = try mount()
+    let home = volume.path("app")
+    let members = ["cafes.sqlite", "cafes.sqlite-shm", "cafes.sqlite-wal"]
+    try Sys.makeFolders(home + "/Documents/deep")
+    for name in members + ["deep/maps.sqlite"] { try Sys.put(home + "/Documents/" + name, name) }
+    let relocate = ["relocate", "--home", home, "--rule", "*.sqlite=Library/Caches"]
+    for name in members {
+      try volume.control("add op=lookup,getattr path=app/Documents/\(name) errno=EIO")
+      let outcome = volume.docsfs(["migrate"] + relocate + ["--on-conflict", "replace"])
+      XCTAssertEqual(outcome.status, 2, "\(outcome)")
+      XCTAssertTrue(outcome.errors.contains("cafes.sqlite: cannot be read: input/output error"), outcome.errors)
+      try volume.control("clear")
+      XCTAssertEqual(try Sys.names(home + "/Documents").filter { $0 != "deep" }, members, name)
+      XCTAssertEqual(try Sys.names(home + "/Library/Caches"), ["deep"], name)
+    }
+    // It was relocated before; that it is purged cannot be told while its folder cannot be looked into.
+    try Sys.remove(home + "/Library/Caches/deep/maps.sqlite")
+    for rule in ["*.sqlite", "deep/maps.sqlite"] {
+      try volume.control("add op=opendir path=app/Documents/deep errno=EIO")
+      let outcome = volume.docsfs("migrate", "relocate", "--home", home, "--rule", rule + "=Library/Caches")
+      XCTAssertFalse(outcome.errors.contains("downloaded again"), outcome.errors)
+      XCTAssertTrue(outcome.errors.contains("deep: cannot be read: input/output error"), outcome.errors)
+      try volume.control("clear")
+    }
+    XCTAssertEqual(try Sys.names(home + "/Library/Caches"), members + ["deep"])
+  }
+
   /// A database and its log, while each operation fails in turn.
   func testEveryOperationFailingUnderARelocation() throws {
     let volume = try mount()

@@ -222,10 +222,28 @@ final class MigrationTests: MigrationTestCase {
     let command = "'\(MountedVolume.binary)' migrate to-cloud '\(volume.home)/s' '\(volume.home)/d' --keep"
     let outcome = volume.shell("XDG_STATE_HOME='\(volume.home)/state' \(command)", as: 65534)
     XCTAssertEqual(outcome.status, 2, "\(outcome)")
-    XCTAssertTrue(outcome.errors.contains("secret: cannot open at the source"), outcome.errors)
+    XCTAssertTrue(outcome.errors.contains("secret: cannot open \(volume.home)/s/secret at the source"), outcome.errors)
     XCTAssertTrue(outcome.errors.contains("permission denied; see to its permissions"), outcome.errors)
     XCTAssertEqual(try Sys.names(volume.home + "/d"), ["open"])
     XCTAssertEqual(try Sys.names(volume.home + "/s"), ["open", "secret"])
+  }
+
+  /// By a rename or by a copy: the document stays whole where it was, and the one to blame is named.
+  func testASourceThatMayNotBeWrittenIsNamed() throws {
+    try skipUnlessRoot()
+    let volume = try mount("allow_other")
+    for folder in ["s/k", "d", "state"] { try Sys.makeFolders(volume.home + "/" + folder) }
+    try Sys.put(volume.home + "/s/k/f", "not to be removed")
+    try volume.must("chown 65534 $M/../d $M/../state; chmod 777 $M")
+    for there in [volume.home + "/d", volume.mountpoint] {
+      let command = "'\(MountedVolume.binary)' migrate to-cloud '\(volume.home)/s' '\(there)' --move"
+      let outcome = volume.shell("XDG_STATE_HOME='\(volume.home)/state' \(command)", as: 65534)
+      XCTAssertEqual(outcome.status, 1, "\(outcome)")
+      XCTAssertTrue(outcome.errors.contains("k/f: cannot remove \(volume.home)/s/k/f at the source"), outcome.errors)
+      XCTAssertTrue(outcome.errors.contains("permission denied; see to its permissions"), outcome.errors)
+      XCTAssertEqual(try Sys.text(volume.home + "/s/k/f"), "not to be removed")
+      try assertNothingTemporary(there)
+    }
   }
 
   func testAnInterruptStopsCleanlyAndTheSameCommandGoesOn() throws {
