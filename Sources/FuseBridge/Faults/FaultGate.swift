@@ -97,7 +97,11 @@ extension Bridge {
   }
 
   private func fail(_ unique: UInt64, _ errno: Errno, _ verdict: Verdict) {
-    if answer(unique, error: errno.wireValue), verdict.isSeen { faults?.saw(verdict.rule) }
+    guard let faults, verdict.isSeen else {
+      answer(unique, error: errno.wireValue)
+      return
+    }
+    faults.count(verdict.rule) { answer(unique, error: errno.wireValue) }
   }
 
   private func send(_ signal: Int32, _ buffer: fuse_buf) {
