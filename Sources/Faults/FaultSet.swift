@@ -190,9 +190,9 @@ extension FaultSet {
     ControlPlace(line: 0, column: 0).error(message, errno)
   }
 
-  /// The application sees a failure of this rule, or does not after all.
-  package mutating func saw(_ ruleID: String, _ isSeen: Bool = true) {
-    if let index = index(ruleID) { entries[index].visible += isSeen ? 1 : -1 }
+  /// The application saw a failure of this rule; `count` -1: it did not after all.
+  package mutating func saw(_ ruleID: String, _ count: Int = 1) {
+    if let index = index(ruleID) { entries[index].visible += count }
   }
 
   /// A read or write has moved so many bytes.

@@ -113,7 +113,8 @@ final class LatencyTests: MountedTestCase {
   private func farAway(latency: Int, placeholders: Int, options: [String] = ["timeo=300s"]) throws
     -> MountedVolume
   {
-    let volume = try mount()
+    let volume = try unmounted(options)
+    try volume.mount()
     try volume.must("mkdir $M/near $M/far")
     try Sys.put(volume.path("near/cold"), "materialized")
     for index in 0..<placeholders {
@@ -121,9 +122,7 @@ final class LatencyTests: MountedTestCase {
     }
     try volume.settle()
     try volume.run("evict", "-r", volume.path("far"))
-    volume.query = "latency=\(latency)s"
-    volume.options = options
-    try volume.remount()
+    try volume.control("cloud latency=\(latency)s")
     return volume
   }
 }

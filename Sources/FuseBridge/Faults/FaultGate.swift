@@ -104,9 +104,11 @@ extension Bridge {
   }
 
   private func fail(_ unique: UInt64, _ errno: Errno, _ verdict: Verdict) {
-    // Counted before the application can ask; taken back if the kernel does not pass it on.
-    if verdict.isSeen { faults?.saw(verdict.rule) }
-    if !answer(unique, error: errno.wireValue), verdict.isSeen { faults?.saw(verdict.rule, false) }
+    guard let faults, verdict.isSeen else {
+      answer(unique, error: errno.wireValue)
+      return
+    }
+    faults.count(verdict.rule) { answer(unique, error: errno.wireValue) }
   }
 
   private func send(_ signal: Int32, _ buffer: fuse_buf) {

@@ -165,10 +165,16 @@ package final class FaultInjector: Sendable {
 
   // MARK: What it says
 
-  /// The application sees a failure, or does not after all.
-  func saw(_ rule: String?, _ isSeen: Bool = true) {
+  /// The application is about to see a failure, which `answer` gives it: it may look at the counters right after that.
+  /// False from `answer`: nobody waited for it any more.
+  func count(_ rule: String?, seenBy answer: () -> Bool) {
+    saw(rule, 1)
+    if !answer() { saw(rule, -1) }
+  }
+
+  private func saw(_ rule: String?, _ count: Int) {
     state.signal { state in
-      if let rule { state.faults.saw(rule, isSeen) } else { state.linkFailures += isSeen ? 1 : -1 }
+      if let rule { state.faults.saw(rule, count) } else { state.linkFailures += count }
     }
   }
 
@@ -230,9 +236,14 @@ extension FaultState {
   /// The link is down, and it is not the engine alone that answers for that.
   var failsByLink: Bool { link.profile.map { !$0.isEngines } ?? false }
 
-  /// Handles that an earlier disconnect has broken are still open.
+  /// Handles from before the link went down, or that an earlier disconnect has broken, are still open.
   var hasOldHandles: Bool {
-    link.epoch > 0 && open.values.contains { $0.contains { link.answer(forHandleOfEpoch: $0.moment.epoch) != nil } }
+    guard failsByLink || link.epoch > 0 else { return false }
+    return open.values.contains { $0.contains { isOld($0.moment) } }
+  }
+
+  private func isOld(_ opened: LinkMoment) -> Bool {
+    link.answer(forHandleOfEpoch: opened.epoch) != nil || failsByLink && opened.disconnects != link.disconnects
   }
 
   func isArmed(_ now: UInt64) -> Bool { faults.isArmed(now) || faults.record || failsByLink }
