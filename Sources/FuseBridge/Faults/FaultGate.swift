@@ -103,7 +103,8 @@ extension Bridge {
   }
 
   private func fail(_ unique: UInt64, _ errno: Errno, _ verdict: Verdict) {
-    if answer(unique, error: errno.wireValue), verdict.isSeen { faults?.saw(verdict.rule) }
+    let fails = { [self] in answer(unique, error: errno.wireValue) }
+    if verdict.isSeen, let faults { faults.seen(verdict.rule, fails) } else { _ = fails() }
   }
 
   private func send(_ signal: Int32, _ buffer: fuse_buf) {

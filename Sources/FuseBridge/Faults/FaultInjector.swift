@@ -15,6 +15,7 @@ package final class FaultInjector: Sendable {
   private let interest = Atomic<UInt64>(0)
   private let cachesAreOff = Atomic<Bool>(false)
   private let epochNow = Atomic<Int>(0)
+  private let owesRefresh = Atomic<Bool>(false)
   let caches = Guarded<CacheRefresh?>(nil)
   /// Held while what follows from the state is brought in line with it: of two commands at once, what the later one
   /// wants stays.
@@ -45,8 +46,8 @@ package final class FaultInjector: Sendable {
 
   // MARK: Commands
 
-  /// Carries out a command that concerns faults; false for one that does not. It holds when this returns. EPERM: the
-  /// volume is mounted with faults=off.
+  /// Carries out a command that concerns faults; false for one that does not. It holds once `reachKernel` has returned,
+  /// which several may share. EPERM: the volume is mounted with faults=off.
   package func carryOut(_ statement: ControlStatement) throws(ControlError) -> Bool {
     guard statement.command.isForFaults else { return false }
     guard isAllowed else {
@@ -83,8 +84,16 @@ package final class FaultInjector: Sendable {
       return (isArmed, cachesAreOff.exchange(isArmed, ordering: .acquiringAndReleasing))
     }
     endHeld(now)
-    if isArmed || wasArmed { caches.withLock { $0 }?.refresh(wait: isArmed) }
+    if isArmed || wasArmed { owesRefresh.store(true, ordering: .releasing) }
     held.poke()
+  }
+
+  /// After commands: the kernel answers nothing any more from what it knew before them.
+  package func reachKernel() {
+    let owes = owesRefresh.exchange(false, ordering: .acquiringAndReleasing)
+    let isArmed = forbidsCaching
+    // Somebody else may have taken the debt over, and not be done with it.
+    if owes || isArmed { caches.withLock { $0 }?.refresh(wait: isArmed) }
   }
 
   /// Calls that a rule or the link holds, and does not any more, go on.
@@ -124,6 +133,7 @@ package final class FaultInjector: Sendable {
       state.link.reconnect()
     }
     settle()
+    reachKernel()
   }
 
   // MARK: Time
@@ -135,6 +145,7 @@ package final class FaultInjector: Sendable {
       tick: {
         let mends = self.state.signal { $0.link.expire(now: Clock.now()) }
         self.settle()
+        self.reachKernel()
         if mends { self.volume.joinLink() }
       })
   }
@@ -162,10 +173,16 @@ package final class FaultInjector: Sendable {
 
   // MARK: What it says
 
-  /// The application has seen a failure.
-  func saw(_ rule: String?) {
+  /// The application sees a failure that `answer` gives it; false: it was gone already. Counted first, because it may
+  /// ask at once.
+  func seen(_ rule: String?, _ answer: () -> Bool) {
+    count(rule, 1)
+    if !answer() { count(rule, -1) }
+  }
+
+  private func count(_ rule: String?, _ times: Int) {
     state.signal { state in
-      if let rule { state.faults.saw(rule) } else { state.linkFailures += 1 }
+      if let rule { state.faults.saw(rule, times) } else { state.linkFailures += times }
     }
   }
 

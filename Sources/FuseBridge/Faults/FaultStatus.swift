@@ -23,7 +23,7 @@ package struct FaultStatus: Codable, Sendable {
   /// Counts reconnects by command.
   package var epoch: Int
   /// Failures by the link that applications have seen.
-  package var linkFailures: UInt64
+  package var linkFailures: Int
   /// Calls that wait for a delay or hang.
   package var held: Int
 }

@@ -36,7 +36,7 @@ struct FaultState {
   var retries = KernelRetries()
   var marks = ReadMarks()
   /// Failures by the link that applications saw.
-  var linkFailures: UInt64 = 0
+  var linkFailures = 0
   /// CLOCK_MONOTONIC ns: from then on it is "later" for the link's profile. A sync that fails brings it about at once.
   var laterFrom: UInt64 = 0
   /// No command arms anything any more.

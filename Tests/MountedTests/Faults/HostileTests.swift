@@ -193,6 +193,37 @@ final class HostileTests: MountedTestCase {
     XCTAssertEqual(try volume.counts("t").visible, 16)
   }
 
+  /// What has to ask the container does not hold up who writes after it: the kernel lets one write at a time.
+  func testCommandsThatWaitForTheContainerHoldUpNobody() throws {
+    let volume = try mount { try Sys.put($0.remote("far"), "bytes") }
+    try volume.control("cloud latency=1000s")
+    try volume.control("refresh /", "evict / recursive=1", "pin /far", "materialize /far")
+    try volume.control("add id=t op=mkdir errno=EIO")
+    assertErrno(.EIO) { try Sys.makeFolder(volume.path("d")) }
+    try volume.control("clear", "cloud online")
+    try Sys.makeFolder(volume.path("d"))
+    XCTAssertEqual(try Sys.text(volume.path("far")), "bytes")
+    assertErrno(.ENOENT) { try volume.control("pin /absent") }
+    assertErrno(.EEXIST) { try volume.control("add id=t op=mkdir errno=EIO", "add id=t op=mkdir errno=EIO") }
+    let said = try volume.controlError()
+    XCTAssertTrue(said.hasPrefix("2:1: there is a rule t"), said)
+  }
+
+  /// All rules of one write take hold together: the time that it takes does not grow with what the kernel has cached.
+  func testAThousandRulesInOneWrite() throws {
+    let volume = try mount()
+    try Sys.put(volume.path("f"), "bytes")
+    try volume.must("cd $M; for i in {1..300}; do echo $i > g$i; done")
+    let rules = (1...1000).map { "add id=t\($0) op=open path=/x\($0) errno=EIO" }
+    try volume.control(rules.dropLast().joined(separator: "\n") + "\nadd id=t1000 op=open path=f errno=EIO times=1")
+    assertErrno(.EIO) { _ = try Sys.text(volume.path("f")) }
+    XCTAssertEqual(try Sys.text(volume.path("f")), "bytes")
+    assertErrno(.EFBIG) { try volume.control("add op=open errno=EIO") }
+    let text = try volume.controlText()
+    try volume.control("clear", text)
+    XCTAssertEqual(try volume.controlText().split(separator: "\n").count, 1001)
+  }
+
   // MARK: The control files as files
 
   func testTheControlFilesCannotBeMovedRemovedOrShadowed() throws {
