@@ -17,7 +17,7 @@ extension Bridge {
     if request.opcode == FUSE_INTERRUPT.rawValue { return !endInterrupted(request) }
     guard let call = request.call, faults.isInterested(in: call.operation) else { return true }
     let facts = describe(call, request, faults)
-    if faults.forbidsCaching, call.bringsNames { caches?.forgetNames() }
+    if faults.namesMatter, call.bringsNames { caches?.forgetNames() }
     let verdict = faults.state.withLock { $0.judge(facts, now: Clock.now()) }
     if verdict.isPass { return true }
     return carryOut(verdict, request.header.unique, call, &buffer)

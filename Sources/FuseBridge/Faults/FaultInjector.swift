@@ -16,6 +16,7 @@ package final class FaultInjector: Sendable {
   private let cachesAreOff = Atomic<Bool>(false)
   private let epochNow = Atomic<Int>(0)
   private let owesRefresh = Atomic<Bool>(false)
+  private let namesMatterNow = Atomic<Bool>(false)
   let caches = Guarded<CacheRefresh?>(nil)
   /// Held while what follows from the state is brought in line with it: of two commands at once, what the later one
   /// wants stays.
@@ -30,6 +31,10 @@ package final class FaultInjector: Sendable {
   var epoch: Int { epochNow.load(ordering: .relaxed) }
   /// While something is armed, the kernel must ask about everything.
   var forbidsCaching: Bool { cachesAreOff.load(ordering: .relaxed) }
+
+  /// While lookups may fail, each has to arrive once. Otherwise the kernel keeps its names, that of `.docsfs` above all:
+  /// it cannot look that up anew while a call that makes or removes a name in the root is held.
+  var namesMatter: Bool { namesMatterNow.load(ordering: .relaxed) }
 
   func isInterested(in operation: FaultOperation) -> Bool {
     let wanted = interest.load(ordering: .relaxed)
@@ -75,9 +80,10 @@ package final class FaultInjector: Sendable {
   private func settle() {
     let now = Clock.now()
     let (isArmed, wasArmed) = settling.withLock { _ in
-      let (wanted, isArmed, epoch, tracks) = state.withLock { state in
-        (state.interest(now), state.isArmed(now), state.link.epoch, state.mayLose(now))
+      let (wanted, isArmed, epoch, tracks, names) = state.withLock { state in
+        (state.interest(now), state.isArmed(now), state.link.epoch, state.mayLose(now), state.namesMatter(now))
       }
+      namesMatterNow.store(names, ordering: .releasing)
       volume.trackLosses(tracks)
       interest.store(wanted.rawValue, ordering: .releasing)
       epochNow.store(epoch, ordering: .releasing)
@@ -256,6 +262,10 @@ extension FaultState {
     let wanted = faults.operations(now).union(link.epoch > 0 ? .handled : [])
     // Lookups tell the kernel's second try of a call from another call.
     return wanted.isEmpty && retries.isEmpty ? [] : wanted.union(FaultOperations(.lookup))
+  }
+
+  func namesMatter(_ now: UInt64) -> Bool {
+    faults.record || failsByLink || faults.operations(now).contains(.lookup)
   }
 
   func mayLose(_ now: UInt64) -> Bool { faults.mayLose(now) || failsByLink && link.profile?.dropsUnsynced == true }

@@ -87,6 +87,26 @@ final class HostileTests: MountedTestCase {
     XCTAssertEqual(volume.stop(), [])
   }
 
+  /// What makes or removes a name in the root keeps that folder locked in the kernel; `.docsfs` is reached all the same.
+  func testTheControlFileIsReachedWhileCallsHangInTheRoot() throws {
+    let volume = try mount()
+    try Sys.put(volume.path("f"), "bytes")
+    for (operation, command) in [
+      ("mkdir", "mkdir $M/new"), ("create", "echo new > $M/made"), ("rename", "mv $M/f $M/g"), ("unlink", "rm $M/g"),
+      ("symlink", "ln -s a $M/s"), ("rmdir", "rmdir $M/new"),
+    ] {
+      try volume.control("add id=t op=\(operation) hang")
+      let caller = try Subprocess(["bash", "-c", command], environment: ["M": volume.mountpoint])
+      try volume.run("fault", volume.mountpoint, "wait", "id=t", "fired=1", "timeout=60s")
+      let clearing = try Subprocess(
+        ["bash", "-c", "echo clear > $M/.docsfs/control"], environment: ["M": volume.mountpoint])
+      XCTAssertEqual(clearing.wait(20)?.status, 0, operation)
+      // What did not work would hang by the mount for good.
+      try volume.run("fault", volume.mountpoint, "clear")
+      XCTAssertEqual(caller.finish(within: 20).status, 0, operation)
+    }
+  }
+
   // MARK: Two who command at once
 
   /// What one of them arms holds when its write returns, whatever the other does meanwhile.
