@@ -275,6 +275,30 @@ final class HostileTests: MountedTestCase {
       [".", "..", "d", "f"])
   }
 
+  func testNothingFailsOnAMountWithFaultsOff() throws {
+    let volume = try mount("faults=off")
+    for command in [
+      "add op=* errno=EIO", "cloud offline", "disconnect", "disconnect profile=unplugged", "set record=1",
+    ] {
+      assertErrno(.EPERM, command) { try volume.control(command) }
+      XCTAssertTrue(try volume.controlError().hasPrefix("1:1: this volume is mounted with faults=off"), command)
+      XCTAssertEqual(
+        volume.docsfs(["fault", volume.mountpoint] + command.split(separator: " ").map(String.init)).status, 1)
+    }
+    try Sys.put(volume.path("f"), "bytes")
+    try volume.settle()
+    XCTAssertEqual(try Sys.text(volume.remote("f")), "bytes")
+  }
+
+  /// The kernel refuses the write; the socket takes the command.
+  func testAReadOnlyMountFailsByCommandOfTheSocket() throws {
+    let volume = try mount("ro") { try Sys.put($0.remote("f"), "bytes") }
+    assertErrno(.EROFS) { try volume.control("clear") }
+    try volume.run("fault", volume.mountpoint, "add", "op=open", "path=f", "errno=EIO", "times=1")
+    assertErrno(.EIO) { _ = try Sys.text(volume.path("f")) }
+    XCTAssertEqual(try Sys.text(volume.path("f")), "bytes")
+  }
+
   /// Bytes of any kind, in pieces of any size: an errno, a sentence, and what is armed stays.
   func testRubbishIsRefusedAndChangesNothing() throws {
     let volume = try mount()
