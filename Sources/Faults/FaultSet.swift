@@ -190,9 +190,9 @@ extension FaultSet {
     ControlPlace(line: 0, column: 0).error(message, errno)
   }
 
-  /// The application saw a failure of this rule; `count` -1: it did not after all.
-  package mutating func saw(_ ruleID: String, _ count: Int = 1) {
-    if let index = index(ruleID) { entries[index].visible += count }
+  /// The application saw so many failures of this rule, or did not see what was counted before it could be known.
+  package mutating func saw(_ ruleID: String, _ times: Int = 1) {
+    if let index = index(ruleID) { entries[index].visible = max(0, entries[index].visible + times) }
   }
 
   /// A read or write has moved so many bytes.

@@ -65,7 +65,7 @@ final class CacheRefresh: Sendable {
   }
 
   private func forgetAll() {
-    forgetNames()
+    if bridge.faults?.namesMatter == true { forgetNames() }
     for node in bridge.volume.knownNodes() {
       if state.withLock({ $0.isClosed }) { return }
       if !isWaited(for: node) { forget(node) }

@@ -17,7 +17,7 @@ extension Bridge {
     if request.opcode == FUSE_INTERRUPT.rawValue { return !endInterrupted(request) }
     guard let call = request.call, faults.isInterested(in: call.operation) else { return true }
     let facts = describe(call, request, faults)
-    if faults.forbidsCaching, call.bringsNames { caches?.forgetNames() }
+    if faults.namesMatter, call.bringsNames { caches?.forgetNames() }
     let verdict = faults.state.withLock { $0.judge(facts, now: Clock.now()) }
     if verdict.isPass { return true }
     return carryOut(verdict, request.header.unique, call, &buffer)
@@ -104,11 +104,8 @@ extension Bridge {
   }
 
   private func fail(_ unique: UInt64, _ errno: Errno, _ verdict: Verdict) {
-    guard let faults, verdict.isSeen else {
-      answer(unique, error: errno.wireValue)
-      return
-    }
-    faults.count(verdict.rule) { answer(unique, error: errno.wireValue) }
+    let fails = { [self] in answer(unique, error: errno.wireValue) }
+    if verdict.isSeen, let faults { faults.seen(verdict.rule, fails) } else { _ = fails() }
   }
 
   private func send(_ signal: Int32, _ buffer: fuse_buf) {

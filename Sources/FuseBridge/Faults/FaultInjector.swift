@@ -15,6 +15,8 @@ package final class FaultInjector: Sendable {
   private let interest = Atomic<UInt64>(0)
   private let cachesAreOff = Atomic<Bool>(false)
   private let epochNow = Atomic<Int>(0)
+  private let owesRefresh = Atomic<Bool>(false)
+  private let namesMatterNow = Atomic<Bool>(false)
   let caches = Guarded<CacheRefresh?>(nil)
 
   package init(volume: Volume, isAllowed: Bool) {
@@ -26,6 +28,10 @@ package final class FaultInjector: Sendable {
   var epoch: Int { epochNow.load(ordering: .relaxed) }
   /// While something is armed, the kernel must ask about everything.
   var forbidsCaching: Bool { cachesAreOff.load(ordering: .relaxed) }
+
+  /// While lookups may fail, each has to arrive once. Otherwise the kernel keeps its names, that of `.docsfs` above all:
+  /// it cannot look that up anew while a call that makes or removes a name in the root is held.
+  var namesMatter: Bool { namesMatterNow.load(ordering: .relaxed) }
 
   func isInterested(in operation: FaultOperation) -> Bool {
     let wanted = interest.load(ordering: .relaxed)
@@ -42,13 +48,13 @@ package final class FaultInjector: Sendable {
 
   // MARK: Commands
 
-  /// Carries out a command that concerns faults; false for one that does not. It holds when this returns. EPERM: the
-  /// volume is mounted with faults=off.
+  /// Carries out a command that concerns faults; false for one that does not. It holds once `reachKernel` has returned,
+  /// which several may share. EPERM: the volume is mounted with faults=off.
   package func carryOut(_ statement: ControlStatement) throws(ControlError) -> Bool {
-    guard statement.command.isForFaults else { return false }
-    guard isAllowed else {
+    guard isAllowed || !statement.command.isForFaults && !statement.command.isForCloud else {
       throw statement.place.error("this volume is mounted with faults=off; mount it without", .EPERM)
     }
+    guard statement.command.isForFaults else { return false }
     try state.signal { state -> Result<Void, ControlError> in
       if state.isEnding { return .failure(statement.place.error("this mount is about to end", .EBUSY)) }
       do throws(ControlError) { return .success(try state.apply(statement, now: Clock.now())) } catch {
@@ -77,8 +83,16 @@ package final class FaultInjector: Sendable {
       return (isArmed, cachesAreOff.exchange(isArmed, ordering: .acquiringAndReleasing))
     }
     endHeld(now)
-    if isArmed || wasArmed { caches.withLock { $0 }?.refresh(wait: isArmed) }
+    if isArmed || wasArmed { owesRefresh.store(true, ordering: .releasing) }
     held.poke()
+  }
+
+  /// After commands: the kernel answers nothing any more from what it knew before them.
+  package func reachKernel() {
+    let owes = owesRefresh.exchange(false, ordering: .acquiringAndReleasing)
+    let isArmed = forbidsCaching
+    // Somebody else may have taken the debt over, and not be done with it.
+    if owes || isArmed { caches.withLock { $0 }?.refresh(wait: isArmed) }
   }
 
   /// Calls that a rule or the link holds, and does not any more, go on.
@@ -118,6 +132,7 @@ package final class FaultInjector: Sendable {
       state.link.reconnect()
     }
     settle()
+    reachKernel()
   }
 
   // MARK: Time
@@ -129,6 +144,7 @@ package final class FaultInjector: Sendable {
       tick: {
         let mends = self.state.signal { $0.link.expire(now: Clock.now()) }
         self.settle()
+        self.reachKernel()
         if mends { self.volume.joinLink() }
       })
   }
@@ -159,22 +175,23 @@ package final class FaultInjector: Sendable {
   private func publish(_ state: FaultState, _ now: UInt64) {
     interest.store(state.interest(now).rawValue, ordering: .releasing)
     epochNow.store(state.link.epoch, ordering: .releasing)
+    namesMatterNow.store(state.namesMatter(now), ordering: .releasing)
   }
 
   var failsByLink: Bool { state.withLock { $0.failsByLink } }
 
   // MARK: What it says
 
-  /// The application is about to see a failure, which `answer` gives it: it may look at the counters right after that.
-  /// False from `answer`: nobody waited for it any more.
-  func count(_ rule: String?, seenBy answer: () -> Bool) {
-    saw(rule, 1)
-    if !answer() { saw(rule, -1) }
+  /// The application sees a failure that `answer` gives it; false: it was gone already. Counted first, because it may
+  /// ask at once.
+  func seen(_ rule: String?, _ answer: () -> Bool) {
+    count(rule, 1)
+    if !answer() { count(rule, -1) }
   }
 
-  private func saw(_ rule: String?, _ count: Int) {
+  private func count(_ rule: String?, _ times: Int) {
     state.signal { state in
-      if let rule { state.faults.saw(rule, count) } else { state.linkFailures += count }
+      if let rule { state.faults.saw(rule, times) } else { state.linkFailures += times }
     }
   }
 
@@ -212,6 +229,9 @@ package final class FaultInjector: Sendable {
 }
 
 extension ControlCommand {
+  /// Whether it changes how the container's side behaves.
+  fileprivate var isForCloud: Bool { if case .cloud = self { true } else { false } }
+
   /// Whether it changes rules, the link or the log.
   fileprivate var isForFaults: Bool {
     switch self {
@@ -253,6 +273,10 @@ extension FaultState {
     let wanted = faults.operations(now).union(hasOldHandles ? .handled : [])
     // Lookups tell the kernel's second try of a call from another call.
     return wanted.isEmpty && retries.isEmpty ? [] : wanted.union(FaultOperations(.lookup))
+  }
+
+  func namesMatter(_ now: UInt64) -> Bool {
+    faults.record || failsByLink || faults.operations(now).contains(.lookup)
   }
 
   func mayLose(_ now: UInt64) -> Bool { faults.mayLose(now) || failsByLink && link.profile?.dropsUnsynced == true }

@@ -28,17 +28,20 @@ struct VolumeCommands: Sendable {
     )
   }
 
-  /// Blocks until done; the replies before the last go to `send`.
-  func run(_ request: ControlRequest, cancelled: () -> Bool, send: (ControlReply) -> Void) -> ControlReply {
+  /// Blocks until done; the replies before the last go to `send`. Whoever has more to follow calls `reachKernel` of the
+  /// faults after the last.
+  func run(
+    _ request: ControlRequest, isLast: Bool = true, cancelled: () -> Bool, send: (ControlReply) -> Void
+  ) -> ControlReply {
     do throws(VolumeError) {
-      return try perform(request, cancelled, send)
+      return try perform(request, isLast, cancelled, send)
     } catch {
       return .done(error.exitCode, error.message, error.errno)
     }
   }
 
   private func perform(
-    _ request: ControlRequest, _ cancelled: () -> Bool, _ send: (ControlReply) -> Void
+    _ request: ControlRequest, _ isLast: Bool, _ cancelled: () -> Bool, _ send: (ControlReply) -> Void
   ) throws(VolumeError) -> ControlReply {
     switch request {
     case .status(let path): return try status(path, send)
@@ -50,7 +53,10 @@ struct VolumeCommands: Sendable {
       return .done(error.isBusy ? ExitCode.tryAgain : ExitCode.failed, error.message)
     case .control(let statement):
       do throws(ControlError) {
-        if try faults.carryOut(statement) { break }
+        if try faults.carryOut(statement) {
+          if isLast { faults.reachKernel() }
+          break
+        }
       } catch {
         return .done(error)
       }

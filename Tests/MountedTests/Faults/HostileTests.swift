@@ -87,6 +87,26 @@ final class HostileTests: MountedTestCase {
     XCTAssertEqual(volume.stop(), [])
   }
 
+  /// What makes or removes a name in the root keeps that folder locked in the kernel; `.docsfs` is reached all the same.
+  func testTheControlFileIsReachedWhileCallsHangInTheRoot() throws {
+    let volume = try mount()
+    try Sys.put(volume.path("f"), "bytes")
+    for (operation, command) in [
+      ("mkdir", "mkdir $M/new"), ("create", "echo new > $M/made"), ("rename", "mv $M/f $M/g"), ("unlink", "rm $M/g"),
+      ("symlink", "ln -s a $M/s"), ("rmdir", "rmdir $M/new"),
+    ] {
+      try volume.control("add id=t op=\(operation) hang")
+      let caller = try Subprocess(["bash", "-c", command], environment: ["M": volume.mountpoint])
+      try volume.run("fault", volume.mountpoint, "wait", "id=t", "fired=1", "timeout=60s")
+      let clearing = try Subprocess(
+        ["bash", "-c", "echo clear > $M/.docsfs/control"], environment: ["M": volume.mountpoint])
+      XCTAssertEqual(clearing.wait(20)?.status, 0, operation)
+      // What did not work would hang by the mount for good.
+      try volume.run("fault", volume.mountpoint, "clear")
+      XCTAssertEqual(caller.finish(within: 20).status, 0, operation)
+    }
+  }
+
   // MARK: Two who command at once
 
   /// What one of them arms holds when its write returns, whatever the other does meanwhile.
@@ -193,6 +213,37 @@ final class HostileTests: MountedTestCase {
     XCTAssertEqual(try volume.counts("t").visible, 16)
   }
 
+  /// What has to ask the container does not hold up who writes after it: the kernel lets one write at a time.
+  func testCommandsThatWaitForTheContainerHoldUpNobody() throws {
+    let volume = try mount { try Sys.put($0.remote("far"), "bytes") }
+    try volume.control("cloud latency=1000s")
+    try volume.control("refresh /", "evict / recursive=1", "pin /far", "materialize /far")
+    try volume.control("add id=t op=mkdir errno=EIO")
+    assertErrno(.EIO) { try Sys.makeFolder(volume.path("d")) }
+    try volume.control("clear", "cloud online")
+    try Sys.makeFolder(volume.path("d"))
+    XCTAssertEqual(try Sys.text(volume.path("far")), "bytes")
+    assertErrno(.ENOENT) { try volume.control("pin /absent") }
+    assertErrno(.EEXIST) { try volume.control("add id=t op=mkdir errno=EIO", "add id=t op=mkdir errno=EIO") }
+    let said = try volume.controlError()
+    XCTAssertTrue(said.hasPrefix("2:1: there is a rule t"), said)
+  }
+
+  /// All rules of one write take hold together: the time that it takes does not grow with what the kernel has cached.
+  func testAThousandRulesInOneWrite() throws {
+    let volume = try mount()
+    try Sys.put(volume.path("f"), "bytes")
+    try volume.must("cd $M; for i in {1..300}; do echo $i > g$i; done")
+    let rules = (1...1000).map { "add id=t\($0) op=open path=/x\($0) errno=EIO" }
+    try volume.control(rules.dropLast().joined(separator: "\n") + "\nadd id=t1000 op=open path=f errno=EIO times=1")
+    assertErrno(.EIO) { _ = try Sys.text(volume.path("f")) }
+    XCTAssertEqual(try Sys.text(volume.path("f")), "bytes")
+    assertErrno(.EFBIG) { try volume.control("add op=open errno=EIO") }
+    let text = try volume.controlText()
+    try volume.control("clear", text)
+    XCTAssertEqual(try volume.controlText().split(separator: "\n").count, 1001)
+  }
+
   // MARK: The control files as files
 
   func testTheControlFilesCannotBeMovedRemovedOrShadowed() throws {
@@ -222,6 +273,30 @@ final class HostileTests: MountedTestCase {
     XCTAssertEqual(
       volume.shell("cd $M; find . | grep docsfs; cp -r . $C/../copy; ls -a $C/../copy").lines.sorted(),
       [".", "..", "d", "f"])
+  }
+
+  func testNothingFailsOnAMountWithFaultsOff() throws {
+    let volume = try mount("faults=off")
+    for command in [
+      "add op=* errno=EIO", "cloud offline", "disconnect", "disconnect profile=unplugged", "set record=1",
+    ] {
+      assertErrno(.EPERM, command) { try volume.control(command) }
+      XCTAssertTrue(try volume.controlError().hasPrefix("1:1: this volume is mounted with faults=off"), command)
+      XCTAssertEqual(
+        volume.docsfs(["fault", volume.mountpoint] + command.split(separator: " ").map(String.init)).status, 1)
+    }
+    try Sys.put(volume.path("f"), "bytes")
+    try volume.settle()
+    XCTAssertEqual(try Sys.text(volume.remote("f")), "bytes")
+  }
+
+  /// The kernel refuses the write; the socket takes the command.
+  func testAReadOnlyMountFailsByCommandOfTheSocket() throws {
+    let volume = try mount("ro") { try Sys.put($0.remote("f"), "bytes") }
+    assertErrno(.EROFS) { try volume.control("clear") }
+    try volume.run("fault", volume.mountpoint, "add", "op=open", "path=f", "errno=EIO", "times=1")
+    assertErrno(.EIO) { _ = try Sys.text(volume.path("f")) }
+    XCTAssertEqual(try Sys.text(volume.path("f")), "bytes")
   }
 
   /// Bytes of any kind, in pieces of any size: an errno, a sentence, and what is armed stays.
