@@ -216,6 +216,8 @@ final class HostileTests: MountedTestCase {
   /// What has to ask the container does not hold up who writes after it: the kernel lets one write at a time.
   func testCommandsThatWaitForTheContainerHoldUpNobody() throws {
     let volume = try mount { try Sys.put($0.remote("far"), "bytes") }
+    // What is not listed yet would have to be asked for.
+    XCTAssertEqual(try volume.names(), ["far"])
     try volume.control("cloud latency=1000s")
     try volume.control("refresh /", "evict / recursive=1", "pin /far", "materialize /far")
     try volume.control("add id=t op=mkdir errno=EIO")
