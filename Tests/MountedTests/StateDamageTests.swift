@@ -38,7 +38,9 @@ final class StateDamageTests: MountedTestCase {
   func testOwnNamesCannotBeMade() throws {
     let volume = try mount()
     assertErrno(.EPERM) { try Sys.makeFolder(volume.path(".docsfs-container")) }
-    assertErrno(.EPERM) { try Sys.put(volume.path(".docsfs"), "x") }
+    // It is there already, a folder.
+    assertErrno(.EISDIR) { try Sys.put(volume.path(".docsfs"), "x") }
+    assertErrno(.EEXIST) { try Sys.makeFolder(volume.path(".docsfs")) }
     try Sys.put(volume.path("f"), "x")
     assertErrno(.EPERM) { try Sys.rename(volume.path("f"), volume.path(".docsfs-swap-1")) }
     try Sys.makeFolder(volume.path("d"))
