@@ -43,8 +43,27 @@
       all.filter { path.isWithin($0.mountpoint) }.max { $0.mountpoint.bytes.count < $1.mountpoint.bytes.count }
     }
 
-    /// Whether its daemon answers. The kernel answers for a dead one what it remembers, but no attribute of this kind.
-    var isAlive: Bool { mountpoint.docsfs("state") != nil }
+    /// Whether its daemon is there. Its socket tells, because a mount can be made to hang; the mount itself is asked only
+    /// where the socket is not for us. The kernel answers for a dead one what it remembers, but no attribute of this kind.
+    var isAlive: Bool {
+      switch connectError {
+      case nil: true
+      case .EACCES?, .EPERM?: mountpoint.docsfs("state") != nil
+      default: false
+      }
+    }
+
+    /// Of its control socket, which is let go at once.
+    private var connectError: Errno? {
+      let folder: OpenDescriptor
+      do throws(Errno) { folder = try OpenDescriptor(source, O_RDONLY | O_DIRECTORY) } catch { return error }
+      let socket = lx_unix_socket()
+      guard socket >= 0 else { return .current }
+      defer { close(socket) }
+      var address = sockaddr_un()
+      guard lx_unix_address(&address, folder.number, "control.sock") == 0 else { return .ENAMETOOLONG }
+      return lx_connect(socket, &address) == 0 ? nil : .current
+    }
 
     /// Writes one command to the mount's control file. Throws what the command failed with.
     func command(_ verb: String, _ path: RawPath, isFolder: Bool) throws(Errno) {

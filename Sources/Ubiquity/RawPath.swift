@@ -154,7 +154,7 @@
 
   /// A descriptor, closed with its owner.
   final class OpenDescriptor {
-    private let number: Int32
+    let number: Int32
 
     init(_ path: RawPath, _ flags: Int32, mode: mode_t = 0o600) throws(Errno) {
       number = path.call { lx_open($0, flags | O_NOFOLLOW, mode) }

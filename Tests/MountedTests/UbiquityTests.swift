@@ -58,6 +58,20 @@ final class UbiquityTests: MountedTestCase {
     second.killDaemon()
   }
 
+  /// Another mount that hangs is not asked whether it is there.
+  func testAMountThatHangsHoldsNobodyUp() throws {
+    let hanging = try mount(name: "hanging")
+    try hanging.control("add op=getxattr,getattr,lookup,open path=/** hang")
+    try hanging.control("add op=getxattr path=/ hang")
+    let volume = try mount()
+    setenv("DOCSFS_MOUNT", volume.mountpoint, 1)
+    defer { unsetenv("DOCSFS_MOUNT") }
+    XCTAssertEqual(manager.url(forUbiquityContainerIdentifier: nil)?.path, volume.mountpoint)
+    unsetenv("DOCSFS_MOUNT")
+    XCTAssertNil(manager.url(forUbiquityContainerIdentifier: nil), "two mounts, and neither is meant")
+    try hanging.run("fault", hanging.mountpoint, "clear")
+  }
+
   func testAMountIsChosenByItsName() throws {
     let here = try outside("mounts")
     let volume = try unmounted()
