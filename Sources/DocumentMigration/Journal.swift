@@ -11,9 +11,7 @@ import StorageErrors
 /// docs/decisions/migration-journal.md.
 ///
 /// Only one process has a journal at a time.
-final class Journal<Record: Codable & Sendable>: @unchecked Sendable {
-  // Sendable holds because what changes is reached only under `condition`, and `file` is changed by appending whole
-  // lines under it.
+final class Journal<Record: Codable & Sendable>: @unchecked Sendable {  // all under `condition`
   private let condition = NSCondition()
   private let file: Descriptor
   private let lock: Descriptor

@@ -4,9 +4,7 @@ import DocsEngine
 
 /// What all requests of one mount share; libfuse's `userdata`. It owns the session, which therefore lives
 /// until the last request is answered.
-final class Bridge: @unchecked Sendable {
-  // Sendable holds because the variables are set once, before any thread serves requests, and libfuse locks the
-  // session itself.
+final class Bridge: @unchecked Sendable {  // its variables are set before any thread serves; libfuse locks `session`
   let volume: Volume
   let options: FuseOptions
   let interruptions = InterruptionTable()

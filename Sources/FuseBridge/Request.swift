@@ -5,8 +5,7 @@ import StorageErrors
 import Synchronization
 
 /// One request of the kernel, to be answered exactly once. A second answer is dropped, a forgotten one is EIO.
-final class Request: @unchecked Sendable {
-  // Sendable holds because libfuse's request may be answered from any thread, and `answered` lets one do it.
+final class Request: @unchecked Sendable {  // `raw` is libfuse's for any thread; `answered` lets one answer
   private let raw: OpaquePointer
   let bridge: Bridge
   private let answered = Atomic<Bool>(false)

@@ -102,8 +102,7 @@
   }
 
   /// One look at all files below a folder.
-  private final class Survey: @unchecked Sendable {
-    // Sendable holds: `isCancelled` is reached only under `lock`, `found` only by the one thread that runs it.
+  private final class Survey: @unchecked Sendable {  // `isCancelled` under `lock`, `found` by the one thread that runs
     private let url: URL
     private let limit: Int
     private let lock = NSLock()

@@ -228,8 +228,7 @@ final class ClassificationTests: XCTestCase {
 }
 
 /// Twice itself below it.
-private final class Branching: NSError, @unchecked Sendable {
-  // Sendable: it holds nothing.
+private final class Branching: NSError, @unchecked Sendable {  // it holds nothing
   init() { super.init(domain: "Branching", code: 1, userInfo: [:]) }
   required init?(coder: NSCoder) { nil }
   override var userInfo: [String: Any] { ["NSMultipleUnderlyingErrorsKey": [self, self], NSUnderlyingErrorKey: self] }
@@ -238,7 +237,6 @@ private final class Branching: NSError, @unchecked Sendable {
 private struct Several: Error { var failures: [any Error] }
 
 /// A type of Swift's own that may lie below itself.
-private final class Ring: Error, @unchecked Sendable {
-  // Sendable: set up on one thread before it is looked at.
+private final class Ring: Error, @unchecked Sendable {  // set up before it is looked at
   var next: (any Error)?
 }

@@ -107,8 +107,7 @@ func nested(_ error: any Error, _ depth: Int) -> any Error {
 }
 
 /// An error below itself, which takes a class.
-final class Circle: NSError, @unchecked Sendable {
-  // Sendable: set up on one thread before it is looked at.
+final class Circle: NSError, @unchecked Sendable {  // set up before it is looked at
   var next: (any Error)?
   init() { super.init(domain: "Circle", code: 1, userInfo: [:]) }
   required init?(coder: NSCoder) { nil }

@@ -2,8 +2,7 @@ import CCurl
 import Glibc
 
 /// A libcurl handle, which keeps its connections open from request to request.
-final class HTTPConnection: @unchecked Sendable {
-  // Sendable holds because one thread at a time has it: whoever has taken it out of its client's pool.
+final class HTTPConnection: @unchecked Sendable {  // one thread has it at a time: who took it from the pool
   private let easy: OpaquePointer
   private let multi: OpaquePointer
   private let message: UnsafeMutablePointer<CChar>

@@ -247,8 +247,7 @@ func digest(
 }
 
 /// The digests of all parts, each taken when its turn comes, so that that of the whole comes from the same bytes.
-private final class PartDigests: @unchecked Sendable {
-  // Sendable holds because `whole` is used only by the thread whose part has its turn.
+private final class PartDigests: @unchecked Sendable {  // `running` is used by the part whose turn it is
   private let upload: S3Upload
   private let plan: PartPlan
   private let running = Digest()

@@ -5,8 +5,7 @@ import StorageErrors
 ///
 /// Local edits and truncations stay within a `Content`; a remote version that replaces the content, and a conflict
 /// copy that takes it over, get another one. Handles keep theirs.
-final class Content: @unchecked Sendable {
-  // Sendable holds because these are guarded by the volume's lock, `local` by its own.
+final class Content: @unchecked Sendable {  // guarded by the volume's lock, `local` by its own
   var owner: Item
   var node: NodeID
   var opens = 0

@@ -2,8 +2,7 @@ import Containers
 import StorageErrors
 
 /// An item in memory: its record and what only a running volume knows. All of it is guarded by the volume's lock.
-final class Item: @unchecked Sendable {
-  // Sendable holds because every field is reached only under the volume's lock.
+final class Item: @unchecked Sendable {  // every field is reached only under the volume's lock
   var record: ItemRecord
   /// The node that the item's name leads to.
   var node: NodeID

@@ -1,8 +1,7 @@
 import Foundation
 
 /// A value behind a lock. (The engine's `Guarded` needs Linux's condition clocks; this library runs elsewhere too.)
-final class Locked<Value>: @unchecked Sendable {
-  // Sendable holds because `value` is reached only under `lock`.
+final class Locked<Value>: @unchecked Sendable {  // `value` is reached only under `lock`
   private var value: Value
   private let lock = NSLock()
 
@@ -17,8 +16,7 @@ final class Locked<Value>: @unchecked Sendable {
 
 /// Work on plain threads of its own. A system call on storage that has gone may block for long: in Swift's own pool,
 /// which has a thread for each core, a few of those would stop the whole program.
-final class Workers<Item: Sendable>: @unchecked Sendable {
-  // Sendable holds because all that changes is reached only under `condition`.
+final class Workers<Item: Sendable>: @unchecked Sendable {  // what changes is reached only under `condition`
   private let condition = NSCondition()
   private var waiting: [Item]
   private var next = 0

@@ -12,8 +12,7 @@ enum HoldCause: Equatable {
 }
 
 /// A request that waits before it is answered or handed on, with a copy of what the kernel wrote.
-final class HeldCall: @unchecked Sendable {
-  // Sendable holds because the copy belongs to whoever has taken the call out of the table, which one does.
+final class HeldCall: @unchecked Sendable {  // the copy is used by whoever took the call out of the table
   let unique: UInt64
   let node: NodeID
   let cause: HoldCause
