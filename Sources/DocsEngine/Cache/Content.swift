@@ -72,6 +72,10 @@ struct LocalBytes {
   /// All bytes have come, and nobody has said yet that they are whole.
   var isComplete: Bool { fetches == 0 && !whole && version != nil && extents.contains(0..<size) }
 
+  func isFetched(into number: Int64, of generation: Int) -> Bool {
+    self.number == number && self.generation == generation
+  }
+
   /// The local bytes that count for the cache.
   var localCount: Int64 { whole ? size : extents.count }
 
@@ -131,6 +135,24 @@ extension Content {
       local.file = opened
       return opened
     }
+  }
+
+  /// The content file that a fetch of `generation` was planned for, made if there is none: never the one that has taken
+  /// its place since. ECANCELED: it was truncated or evicted meanwhile, and nobody wants these bytes any more.
+  func openFile(_ store: ContentStore, number: Int64, of generation: Int) throws(Errno) -> ContentFile {
+    let (isWanted, known) = local.withLock { ($0.isFetched(into: number, of: generation), $0.file) }
+    guard isWanted else { throw .ECANCELED }
+    if let known { return known }
+    let opened = try store.open(number, create: true)
+    let kept = local.withLock { local -> ContentFile? in
+      guard local.isFetched(into: number, of: generation) else { return nil }
+      local.file = local.file ?? opened
+      return local.file
+    }
+    if let kept { return kept }
+    // Perhaps it was made anew just now. Numbers are never used twice.
+    store.remove(number)
+    throw .ECANCELED
   }
 
   /// The content file was taken away from outside. What the container has can be fetched again: true.

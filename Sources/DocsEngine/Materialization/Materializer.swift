@@ -153,6 +153,7 @@ final class Materializer: Sendable {
     let content = job.content
     let plan = volume.prepareFetch(content)
     guard case .success(let (path, version, generation, file)) = plan else {
+      if case .failure(.ECANCELED) = plan { return (ContainerError(.cancelled, "no longer wanted"), false) }
       return (ContainerError(.unreachable, "not fetched"), false)
     }
     var at = job.range.lowerBound

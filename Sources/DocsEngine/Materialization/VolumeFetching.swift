@@ -22,17 +22,17 @@ extension Volume {
         item.record.content = number
         state.queue(item)
       }
-      return (path, version, generation, size)
+      return (path, version, generation, size, number)
     }
-    return plan.flatMap { path, version, generation, size in
+    return plan.flatMap { path, version, generation, size, number in
       do throws(Errno) {
-        let file = try content.openFile(store, create: true)
+        let file = try content.openFile(store, number: number, of: generation)
         var info = stat()
         guard fstat(file.fd, &info) == 0 else { throw Errno.current }
         if Int64(info.st_size) < size, ftruncate(file.fd, off_t(size)) != 0 { throw Errno.current }
         return .success((path, version, generation, file))
       } catch {
-        Log.error("content of \(path): \(error)")
+        if error != .ECANCELED { Log.error("content of \(path): \(error)") }
         return .failure(error)
       }
     }
