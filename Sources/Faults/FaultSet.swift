@@ -25,11 +25,6 @@ package struct FaultSet: Sendable {
   /// Whether any rule can still fire.
   package func isArmed(_ now: UInt64) -> Bool { entries.contains { $0.isArmed(now) } }
 
-  /// Whether some rule that is not used up wants to know the caller's process or program.
-  package var needsCaller: Bool {
-    entries.contains { $0.canFire && ($0.rule.match.pid != nil || $0.rule.match.executable != nil) }
-  }
-
   /// What armed rules can match, and what has to be counted for their `after`.
   package func operations(_ now: UInt64) -> FaultOperations {
     entries.reduce(into: []) { operations, entry in

@@ -122,12 +122,6 @@ final class MatchTests: FaultsTestCase {
       "exe=cp", matches: [call(.read, exe: "/usr/bin/cp"), call(.read, exe: "/bin/cp")],
       not: [call(.read, exe: "/usr/bin/scp"), call(.read)])
     try check("exe=/usr/bin/*", matches: [call(.read, exe: "/usr/bin/mv")], not: [call(.read, exe: "/bin/mv")])
-    var set = try set("op=read errno=EIO")
-    XCTAssertFalse(set.needsCaller)
-    try set.apply(try command("add id=x exe=cp errno=EIO times=1"), now: 0)
-    XCTAssertTrue(set.needsCaller)
-    XCTAssertNotNil(set.fire("x", call(.read), now: 0))
-    XCTAssertFalse(set.needsCaller, "used up")
   }
 
   func testHandles() throws {

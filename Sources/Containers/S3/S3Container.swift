@@ -95,34 +95,20 @@ package final class S3Container: Container {
     }
     var request = S3Client.Request(method: "GET", key: address.key(path), what: what)
     request.headers = [
-      ("Range", "bytes=\(range.lowerBound)-\(range.upperBound - 1)"), ("If-Match", quoted(version)),
+      RangedBody.header(range), ("If-Match", quoted(version)),
     ]
-    var given = range.lowerBound
-    // Where the answer begins: a store that ignores ranges answers with all.
-    var at: Int64 = 0
+    var body = RangedBody(range)
     let response = try client.stream(request, call) { response throws(ContainerError) in
       guard response.isSuccess else { return false }
       self.learn(response)
       // A store that ignores conditions.
       guard self.etag(response) == version else { throw ContainerError(.versionChanged, "\(what): it has changed") }
-      at = try response.rangeStart(range, what)
+      try body.begin(response, what)
       return true
     } sink: { piece throws(ContainerError) in
-      let skipped = Int(clamping: given - at)
-      let wanted = piece.dropFirst(skipped).prefix(Int(clamping: range.upperBound - given))
-      at += Int64(piece.count)
-      guard !wanted.isEmpty else { return }
-      try sink(UnsafeRawBufferPointer(rebasing: wanted))
-      given += Int64(wanted.count)
+      try body.take(piece, sink)
     }
-    switch response.status {
-    case 200..<300: break
-    case 412, 416: throw ContainerError(.versionChanged, "\(what): it has changed")
-    default: throw client.failure(response, what)
-    }
-    guard given == range.upperBound else {
-      throw ContainerError(.inconsistent, "\(what): \(range.upperBound - given) bytes are missing at its end")
-    }
+    try body.finish(response, what) { client.failure(response, what) }
   }
 
   // MARK: - Items

@@ -95,32 +95,19 @@ package final class WebDAVContainer: Container {
     }
     var request = client.request("GET", path, what)
     request.followsRedirects = true
-    request.headers = [("Range", "bytes=\(range.lowerBound)-\(range.upperBound - 1)")]
-    var given = range.lowerBound
-    // Where the answer begins: a server that ignores ranges answers with all.
-    var at: Int64 = 0
+    request.headers = [RangedBody.header(range)]
+    var body = RangedBody(range)
     let response = try client.stream(request, call) { response throws(ContainerError) in
       guard response.isSuccess else { return false }
       guard self.version(response) == version else {
         throw ContainerError(.versionChanged, "\(what): it has changed")
       }
-      at = try response.rangeStart(range, what)
+      try body.begin(response, what)
       return true
     } sink: { piece throws(ContainerError) in
-      let wanted = piece.dropFirst(Int(clamping: given - at)).prefix(Int(clamping: range.upperBound - given))
-      at += Int64(piece.count)
-      guard !wanted.isEmpty else { return }
-      try sink(UnsafeRawBufferPointer(rebasing: wanted))
-      given += Int64(wanted.count)
+      try body.take(piece, sink)
     }
-    switch response.status {
-    case 200..<300: break
-    case 412, 416: throw ContainerError(.versionChanged, "\(what): it has changed")
-    default: throw client.failure(response, what)
-    }
-    guard given == range.upperBound else {
-      throw ContainerError(.inconsistent, "\(what): \(range.upperBound - given) bytes are missing at its end")
-    }
+    try body.finish(response, what) { client.failure(response, what) }
   }
 
   /// The version that a GET answers with, as PROPFIND tells it.
@@ -252,16 +239,5 @@ package final class WebDAVContainer: Container {
   func isOrphan(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError) -> Bool {
     if path.parent.isRoot { return false }
     return try resource(path.parent, what, call)?.isFolder != true
-  }
-}
-
-extension HTTPResponse {
-  /// Where the bytes of a reply to a ranged GET begin.
-  func rangeStart(_ range: Range<Int64>, _ what: String) throws(ContainerError) -> Int64 {
-    guard status == 206 else { return 0 }
-    guard self["content-range"]?.hasPrefix("bytes \(range.lowerBound)-") == true else {
-      throw ContainerError(.inconsistent, "\(what): the server gives another range than was asked for")
-    }
-    return range.lowerBound
   }
 }

@@ -63,10 +63,19 @@ extension Volume {
       guard case .success = result else { return reply(result.map { _ in () }) }
       reply(
         self.withMarkedFile(content, keepsImage: false) { file throws(Errno) in
-          guard ftruncate(file.fd, 0) == 0 else { throw Errno.current }
-          if let bytes { try copyBytes(from: bytes, to: file) }
+          // Shortened last: a process that dies here leaves some of what is being lost, and all that was synced.
+          let size = if let bytes { try restore(bytes, into: file) } else { 0 }
+          guard ftruncate(file.fd, size) == 0 else { throw Errno.current }
         })
     }
     performMarked({ Interruption() }, marked) { _ in content }
   }
+}
+
+/// Puts the bytes of `image` back; how many they are.
+private func restore(_ image: ContentFile, into file: ContentFile) throws(Errno) -> Int {
+  var info = stat()
+  guard fstat(image.fd, &info) == 0 else { throw Errno.current }
+  try copyBytes(from: image, to: file)
+  return info.st_size
 }

@@ -10,7 +10,7 @@ final class ModelTests: XCTestCase {
     let seed = SeededRandom.setting("DOCSFS_SEED", 1)
     let rounds = Int(SeededRandom.setting("DOCSFS_ROUNDS", 0))
     let run = try ModelRun(seed: seed)
-    let end = Date() + 6
+    let end = Date() + 15
     var number = 0
     do {
       while rounds > 0 ? number < rounds : Date() < end {
