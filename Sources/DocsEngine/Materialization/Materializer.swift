@@ -38,6 +38,7 @@ final class Materializer: Sendable {
   /// All bytes of a content have come.
   private struct LastFetch {
     var version: Version
+    var number: Int64
     var generation: Int
     var size: Int64
   }
@@ -208,8 +209,12 @@ final class Materializer: Sendable {
   /// What is wrong with all bytes of a file together, which was fetched in ranges; nil: nothing.
   private func disprove(_ content: Content, _ last: LastFetch, _ volume: Volume) -> ContainerError? {
     guard let checksum = volume.container.checksum(of: last.version) else { return nil }
-    guard let file = try? content.openFile(volume.store, create: false) else {
-      return ContainerError(.system(.EIO), "a content file cannot be read")
+    let file: ContentFile
+    do throws(Errno) {
+      file = try content.openFile(volume.store, number: last.number, of: last.generation)
+    } catch {
+      if error == .ECANCELED { return ContainerError(.cancelled, "no longer wanted") }
+      return ContainerError(.system(.EIO), "a content file cannot be read: \(error)")
     }
     if digest(of: file, last.size, checksum.algorithm) == checksum.bytes {
       content.local.withLock { $0.unproven = 0 }
@@ -273,7 +278,8 @@ final class Materializer: Sendable {
       local.fetches -= 1
       guard local.isComplete, !local.isProving, let version = local.version else { return nil }
       local.isProving = true
-      return LastFetch(version: version, generation: local.generation, size: local.size)
+      return LastFetch(
+        version: version, number: local.number, generation: local.generation, size: local.size)
     }
     let wrong = isProven ? nil : last.flatMap { disprove(content, $0, volume) }
     let failure = failure ?? wrong
