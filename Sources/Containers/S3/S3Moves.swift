@@ -139,9 +139,14 @@ extension S3Container {
     guard let copied = try head(target, what, call) else {
       throw ContainerError(.inconsistent, "\(what): the copy is gone")
     }
+    let moved = try file(name, copied, what)
+    // The source is the only other copy.
+    guard try moved.size == file(name, source, what).size else {
+      throw ContainerError(.inconsistent, "\(what): the copy has another size; both are left")
+    }
     try keepFolder(path.parent, besides: address.key(path), what, call)
     try removeCopied(address.key(path), current, what, call)
-    return try file(name, copied, what)
+    return moved
   }
 
   private func removeCopied(_ key: [UInt8], _ version: Version, _ what: String, _ call: CallContext)
