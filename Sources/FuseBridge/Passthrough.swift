@@ -80,7 +80,8 @@ struct CreateReply: BitwiseCopyable {
 
 extension fuse_open_out {
   init(_ open: OpenFile) {
-    self.init(fh: open.retainedAddress(), open_flags: DOCSFS_FOPEN_PASSTHROUGH, padding: open.backing)
+    let flags = DOCSFS_FOPEN_PASSTHROUGH | UInt32(FOPEN_NOFLUSH)
+    self.init(fh: open.retainedAddress(), open_flags: flags, padding: open.backing)
   }
 }
 

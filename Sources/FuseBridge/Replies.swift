@@ -37,7 +37,7 @@ extension Request {
   func opened(_ result: Result<FileHandle, Errno>, _ node: NodeID) {
     settle(result) { handle in
       let open = bridge.open(handle, node, by: caller.pid)
-      if answer({ reply($0, open) }) { return }
+      if answer({ bridge.reply($0, open) }) { return }
       open.giveBack()
       bridge.closed(open)
     }
@@ -47,7 +47,7 @@ extension Request {
     settle(result) { (entry, handle) in
       let open = bridge.open(handle, entry.node, by: caller.pid)
       let param = fuse_entry_param(entry, bridge.lifetimes)
-      if answer({ reply($0, param, open) }) { return }
+      if answer({ bridge.reply($0, param, open) }) { return }
       open.giveBack()
       bridge.closed(open)
       volume.forget(entry.node, count: 1)
@@ -115,27 +115,32 @@ extension Request {
   }
 }
 
-private func reply(_ raw: OpaquePointer, _ open: OpenFile) -> Int32 {
-  guard open.backing == 0 else { return replyBytes(raw, fuse_open_out(open)) }
-  var info = fileInfo(open)
-  return fuse_reply_open(raw, &info)
-}
+// What the kernel caches of a file stays valid from open to open, where it was not written past the cache: other
+// content comes as another node. FLUSH is asked for only where a fault may be armed that fails close(2): the volume has
+// nothing to say to it.
+extension Bridge {
+  private var flushes: Bool { faults?.isAllowed == true }
 
-private func reply(_ raw: OpaquePointer, _ entry: fuse_entry_param, _ open: OpenFile) -> Int32 {
-  var entry = entry
-  guard open.backing == 0 else {
-    return replyBytes(raw, CreateReply(entry: fuse_entry_out(entry), open: fuse_open_out(open)))
+  fileprivate func reply(_ raw: OpaquePointer, _ open: OpenFile) -> Int32 {
+    guard open.backing == 0 else { return replyBytes(raw, fuse_open_out(open)) }
+    var info = fileInfo(open)
+    return fuse_reply_open(raw, &info)
   }
-  var info = fileInfo(open)
-  return fuse_reply_create(raw, &entry, &info)
-}
 
-/// What the kernel caches of a file stays valid from open to open, where it was not written past the cache: other
-/// content comes as another node.
-private func fileInfo(_ open: OpenFile) -> fuse_file_info {
-  var info = fuse_file_info()
-  info.fh = open.retainedAddress()
-  if open.handle.keepsPages { info.keep_cache = 1 }
-  if open.isDirect { info.direct_io = 1 }
-  return info
+  fileprivate func reply(_ raw: OpaquePointer, _ entry: fuse_entry_param, _ open: OpenFile) -> Int32 {
+    guard open.backing == 0 else {
+      return replyBytes(raw, CreateReply(entry: fuse_entry_out(entry), open: fuse_open_out(open)))
+    }
+    var (entry, info) = (entry, fileInfo(open))
+    return fuse_reply_create(raw, &entry, &info)
+  }
+
+  private func fileInfo(_ open: OpenFile) -> fuse_file_info {
+    var info = fuse_file_info()
+    info.fh = open.retainedAddress()
+    if open.handle.keepsPages { info.keep_cache = 1 }
+    if open.isDirect { info.direct_io = 1 }
+    if !flushes { info.noflush = 1 }
+    return info
+  }
 }

@@ -111,6 +111,8 @@ extension Volume {
   /// reserve.
   func checkRoom() {
     guard let space = store.space() else { return }
+    // What was accepted is finished, from the reserve if need be.
+    if catalog.lacksRoom, releaseReserve() { locked { $0.diskIsFull = true } }
     let isFull = locked { $0.diskIsFull }
     if !isFull, space.free < Self.lowRoom {
       locked { $0.diskIsFull = true }

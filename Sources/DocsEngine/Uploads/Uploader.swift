@@ -50,15 +50,16 @@ final class Uploader: Sendable {
   }
 
   private func push(_ item: Item, at due: UInt64) {
-    let isNew = state.withLock { state in
+    let isFirst = state.withLock { state in
       item.dueAt = due
       if item.isScheduled { return false }
       item.isScheduled = true
+      let next = state.queue.nextDue
       state.queue.push(due, item)
-      return true
+      return next.map { due < $0 } ?? true
     }
-    // Only one that may be due before all others has to wake a worker.
-    if isNew { state.signal { _ in } }
+    // Whoever sleeps wakes for what is due before it.
+    if isFirst { state.signal { _ in } }
   }
 
   /// Those that failed or wait for one that did are tried now: the link is back, or a person said so.

@@ -47,11 +47,10 @@ extension Volume {
     make(.file, parent, name, mode: mode, nil, caller, wait, made) { state, item in
       let content = state.content(of: item)
       content.opens += 1
-      if lends {
-        let number = state.newContentNumber()
-        content.local.withLock { $0.number = number }
-        item.record.content = number
-      }
+      // With its row: the first write needs no commit of its own.
+      let number = state.newContentNumber()
+      content.local.withLock { $0.number = number }
+      item.record.content = number
       return (state.entry(item), FileHandle(content, open))
     }
   }
