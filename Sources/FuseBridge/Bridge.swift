@@ -11,6 +11,7 @@ final class Bridge: @unchecked Sendable {  // its variables are set before any t
   let handshake = Handshake()
   let amendments = ReplyAmendments()
   let faults: FaultInjector?
+  let traffic: MountTraffic
   private(set) var session: OpaquePointer?
   weak var notifier: Notifier?
   weak var controls: ControlFiles?
@@ -20,6 +21,7 @@ final class Bridge: @unchecked Sendable {  // its variables are set before any t
     self.volume = volume
     self.options = options
     faults = options.faults
+    traffic = options.traffic
   }
 
   deinit {

@@ -100,7 +100,7 @@ final class Catalog: Sendable {
         }
         return nil
       } catch {
-        Log.error("catalog: a commit of \(changes.records.count) rows failed: \(error)")
+        Log.error("a commit failed", ["rows": changes.records.count, "error": error])
         return error.primary == SQLITE_FULL ? .ENOSPC : .EIO
       }
     }
@@ -132,7 +132,7 @@ final class Catalog: Sendable {
     do throws(SQLiteError) {
       return try reader.withLock { connection throws(SQLiteError) in try body(connection) }
     } catch {
-      Log.error("catalog: a read failed: \(error)")
+      Log.error("the catalog cannot be read", ["error": error])
       throw .EIO
     }
   }
@@ -144,7 +144,7 @@ final class Catalog: Sendable {
         if let record = ItemRecord(row) {
           result.append(record)
         } else {
-          Log.error("catalog: the row of item \(row.integer(0)) is damaged and passed over; run docsfs doctor")
+          Log.error("a damaged row was passed over; run docsfs doctor", ["item": row.integer(0)])
         }
       }
       return result

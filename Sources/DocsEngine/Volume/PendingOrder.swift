@@ -1,0 +1,26 @@
+/// What waits to be uploaded, in the order in which it began to. Entries that no longer hold are dropped as they are come
+/// upon, so that it stays about as large as what does wait.
+struct PendingOrder {
+  private var entries: [(id: ItemID, since: Int64)] = []
+  private var first = 0
+
+  /// `item` waits since just now; `pending` has it already.
+  mutating func append(_ item: Item, _ pending: Set<ItemID>, _ items: [ItemID: Item]) {
+    entries.append((item.id, item.record.pending ?? 0))
+    guard entries.count > 2 * pending.count + 1024 else { return }
+    entries = entries[first...].filter { Self.holds($0, pending, items) }
+    first = 0
+  }
+
+  /// With the moment since when, in nanoseconds since 1970.
+  mutating func oldest(_ pending: Set<ItemID>, _ items: [ItemID: Item]) -> (id: ItemID, since: Int64)? {
+    while first < entries.count, !Self.holds(entries[first], pending, items) { first += 1 }
+    return first < entries.count ? entries[first] : nil
+  }
+
+  private static func holds(
+    _ entry: (id: ItemID, since: Int64), _ pending: Set<ItemID>, _ items: [ItemID: Item]
+  ) -> Bool {
+    pending.contains(entry.id) && items[entry.id]?.record.pending == entry.since
+  }
+}
