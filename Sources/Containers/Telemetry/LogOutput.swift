@@ -4,7 +4,8 @@ import Glibc
 /// Where lines go. Its lock is held while one is written, so that none is mixed with another; nothing waits in there: a
 /// pipe, socket or terminal that has no room is passed over.
 struct LogOutput {
-  private var descriptor: Int32 = 2
+  private let standardError: Int32
+  private var descriptor: Int32
   private var isJournal = false
   private var file: String?
   private var limit: Int64 = .max
@@ -12,6 +13,11 @@ struct LogOutput {
   private(set) var dropped: UInt64 = 0
   /// Of those, what no line has told of yet.
   private var untold: UInt64 = 0
+
+  init(standardError: Int32 = 2) {
+    self.standardError = standardError
+    descriptor = standardError
+  }
 
   mutating func useStandardError() {
     keepDescriptor()
@@ -30,7 +36,7 @@ struct LogOutput {
 
   /// What is done to standard error from now on, by whoever captures what a program prints, is not done to the log.
   private mutating func keepDescriptor() {
-    let copy = fcntl(2, F_DUPFD_CLOEXEC, 3)
+    let copy = fcntl(standardError, F_DUPFD_CLOEXEC, 3)
     if copy >= 0 { descriptor = copy }
   }
 
@@ -67,8 +73,8 @@ struct LogOutput {
     let new = lx_open(file, O_WRONLY | O_CREAT | O_APPEND, 0o600)
     guard new >= 0 else { return }
     // What the system or a library prints goes there, too.
-    dup2(new, 2)
-    if descriptor == 2 {
+    dup2(new, standardError)
+    if descriptor == standardError {
       close(new)
     } else {
       close(descriptor)

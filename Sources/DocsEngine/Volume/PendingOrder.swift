@@ -4,6 +4,9 @@ struct PendingOrder {
   private var entries: [(id: ItemID, since: Int64)] = []
   private var first = 0
 
+  /// How many entries it holds, with those that no longer hold.
+  var count: Int { entries.count }
+
   /// `item` waits since just now; `pending` has it already.
   mutating func append(_ item: Item, _ pending: Set<ItemID>, _ items: [ItemID: Item]) {
     entries.append((item.id, item.record.pending ?? 0))
