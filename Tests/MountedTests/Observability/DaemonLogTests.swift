@@ -45,6 +45,7 @@ final class DaemonLogTests: MountedTestCase {
   func testFailuresAreSaidOnceWithTheirFields() throws {
     let volume = try unmounted(["poll=1s"])
     try inBackground(volume, []) {
+      XCTAssertEqual(try volume.names(), [], "listed, and so known while offline")
       try volume.control("cloud offline")
       try Sys.put(volume.path("f"), "x")
       assertEventually("it notices") { (try? volume.statusText("link")) != "connected" }
