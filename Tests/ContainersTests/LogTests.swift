@@ -62,6 +62,9 @@ final class LogTests: XCTestCase {
     let numbers = (old + new).split(separator: "\n").compactMap { Int($0.split(separator: "=").last ?? "") }
     XCTAssertEqual(numbers, Array((200 - numbers.count)..<200), "none is lost in between")
     XCTAssertEqual(try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted(), ["log", "log.1"])
+    XCTAssertEqual(remove(path), 0)
+    for number in 0..<50 { output.write(LogLine(.info, .now(), "a line", ["number": number])) }
+    XCTAssertTrue(FileManager.default.fileExists(atPath: path), "one that somebody removed is made again")
     // What others print to standard error follows.
     XCTAssertEqual(write(file, "x", 1), 1)
     XCTAssertTrue(try String(contentsOfFile: path, encoding: .utf8).hasSuffix("\nx"))

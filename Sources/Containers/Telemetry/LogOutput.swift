@@ -69,7 +69,9 @@ struct LogOutput {
   /// A file that cannot be begun anew goes on as it is, and is tried again when as much has been written once more.
   private mutating func rotate() {
     size = 0
-    guard let file, rename(file, file + ".1") == 0 else { return }
+    guard let file else { return }
+    // Somebody may have removed it.
+    _ = rename(file, file + ".1")
     let new = lx_open(file, O_WRONLY | O_CREAT | O_APPEND, 0o600)
     guard new >= 0 else { return }
     // What the system or a library prints goes there, too.

@@ -84,9 +84,9 @@ struct VolumeState {
   var uploadedBytes: Int64 = 0
   var itemCount = 0
   var pending: Set<ItemID> = []
-  private var pendingOrder = PendingOrder()
+  var pendingOrder = PendingOrder()
   /// Those of them whose upload has failed, and is tried again.
-  private(set) var failing: Set<ItemID> = []
+  var failing: Set<ItemID> = []
   /// Removals that a poll found and that are too many to be believed.
   var heldDeletes: [ItemID] = []
   /// With all that is in them.
@@ -242,35 +242,6 @@ struct VolumeState {
     unneededFiles.append(number)
   }
   var unneededFiles: [Int64] = []
-
-  /// Journals that something of the item is to be uploaded, or that nothing is.
-  mutating func setPending(_ item: Item, _ isPending: Bool) {
-    if isPending {
-      if item.record.pending == nil { item.record.pending = Timestamp.now().nanoseconds }
-      if pending.insert(item.id).inserted { notePending(item) }
-    } else {
-      item.record.pending = nil
-      pending.remove(item.id)
-      failing.remove(item.id)
-    }
-  }
-
-  /// It is in `pending` since just now, or since its row was read.
-  mutating func notePending(_ item: Item) {
-    pendingOrder.append(item, pending, items)
-    if item.record.error != nil { failing.insert(item.id) }
-  }
-
-  /// What has waited longest to be uploaded, and since when, in nanoseconds since 1970.
-  var oldestPending: (id: ItemID, since: Int64)? {
-    mutating get { pendingOrder.oldest(pending, items) }
-  }
-
-  /// Why the item's last upload failed; nil: it did not.
-  mutating func setError(_ item: Item, _ message: String?) {
-    item.record.error = message
-    if message != nil, pending.contains(item.id) { failing.insert(item.id) } else { failing.remove(item.id) }
-  }
 
   /// Sets what the item's local bytes count for the cache.
   mutating func countBytes(_ item: Item, _ bytes: Int64) {

@@ -78,8 +78,12 @@ struct MountReport: Encodable {
 
   /// A line for each item whose upload failed.
   var failures: [String] {
-    (status?.failing ?? []).map { item in
-      let again = item.retryIn.map { $0 > 0 ? "; tried again in \(Quantity.show(seconds: $0))" : "; tried again now" }
+    guard let status else { return [] }
+    // Without a link, or while it is paused, nothing is tried.
+    let isTried = status.linkReason == nil && !status.paused
+    return status.failing.map { item in
+      let wait = isTried ? item.retryIn : nil
+      let again = wait.map { $0 > 0 ? "; tried again in \(Quantity.show(seconds: $0))" : "; tried again now" }
       return "\(mountpoint)/\(item.path): \(item.error ?? item.sync)\(again ?? "")"
     }
   }

@@ -47,6 +47,24 @@ final class MetricsTests: MountedTestCase {
     XCTAssertGreaterThan(try MetricsPage(of: volume).operations("lookup", "ENOENT"), 0)
   }
 
+  /// In parts, each of which is read more than once.
+  func testBytesOfACloud() throws {
+    let place = try CloudPlace(.s3)
+    let volume = try unmounted(["metrics=127.0.0.1:0"])
+    volume.url = place.url
+    volume.environment = place.server.values.filter { $0.key.hasPrefix("AWS_") }
+    try volume.mount()
+    try volume.must("head -c 20000000 /dev/urandom > $M/big")
+    try volume.settle()
+    try volume.evict("big")
+    try volume.must("sha256sum $M/big")
+    let page = try MetricsPage(of: volume)
+    for name in ["written", "uploaded", "container_sent", "fetched", "container_received"] {
+      XCTAssertEqual(page["docsfs_\(name)_bytes_total"], 20_000_000, name)
+    }
+    XCTAssertEqual(page.requests("upload"), 1)
+  }
+
   func testFaultsOfTheMount() throws {
     let volume = try mount("metrics=127.0.0.1:0")
     try volume.control("add op=mkdir errno=EACCES times=3", "add op=write errno=ENOSPC path=/f times=2")
