@@ -185,6 +185,12 @@ package protocol UploadSource: Sendable {
   func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int
   /// Whether what was read is still worth publishing.
   func isStillCurrent() -> Bool
+  /// The container says so when so many of the bytes have left for it; some may leave twice.
+  func sent(_ count: Int)
+}
+
+extension UploadSource {
+  package func sent(_ count: Int) {}
 }
 
 /// Something changed in `folder`; with `name`, that entry alone; without, list the folder again.

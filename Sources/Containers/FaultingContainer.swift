@@ -21,6 +21,8 @@ package final class FaultingContainer: Container {
     }
   }
   private let state = Guarded(State())
+  /// Requests that have failed by a condition, since the start.
+  package let failures = Counter()
 
   package init(_ base: any Container) {
     self.base = base
@@ -78,7 +80,10 @@ package final class FaultingContainer: Container {
       state.expire()
       return state.conditions.meet(operation, size: size)
     }
-    if let failure = effect.failure { throw error(failure, what()) }
+    if let failure = effect.failure {
+      failures.add()
+      throw error(failure, what())
+    }
     return try body(effect.isSlow ? slow : base, effect)
   }
 
@@ -227,6 +232,7 @@ private struct FaultySource: UploadSource {
   var size: Int64 { base.size }
   var sha256: [UInt8]? { base.sha256 }
   func isStillCurrent() -> Bool { base.isStillCurrent() }
+  func sent(_ count: Int) { base.sent(count) }
 
   func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int {
     var room = buffer

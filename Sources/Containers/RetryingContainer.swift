@@ -28,6 +28,8 @@ package final class RetryingContainer: Container {
 
   private let base: any Container
   private let policy: Policy
+  /// Attempts beyond the first ones, since the start.
+  package let retries = Counter()
 
   package init(_ base: any Container, _ policy: Policy = Policy()) {
     self.base = base
@@ -62,6 +64,7 @@ package final class RetryingContainer: Container {
         if let untouched = try? isUntouched(), !untouched { throw error }
       }
       attempt += 1
+      retries.add()
       pause = min(pause * 2, policy.longestPause)
     }
   }

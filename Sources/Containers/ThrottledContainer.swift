@@ -181,4 +181,5 @@ private struct SlowSource: UploadSource {
     return count
   }
   func isStillCurrent() -> Bool { base.isStillCurrent() }
+  func sent(_ count: Int) { base.sent(count) }
 }

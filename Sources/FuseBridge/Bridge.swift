@@ -12,6 +12,7 @@ final class Bridge: @unchecked Sendable {  // its variables are set before any t
   let passthrough = Passthrough()
   let amendments = ReplyAmendments()
   let faults: FaultInjector?
+  let traffic: MountTraffic
   private(set) var session: OpaquePointer?
   weak var notifier: Notifier?
   weak var controls: ControlFiles?
@@ -22,6 +23,7 @@ final class Bridge: @unchecked Sendable {  // its variables are set before any t
     self.options = options
     faults = options.faults
     handshake = Handshake(asksPassthrough: options.io != .cached)
+    traffic = options.traffic
   }
 
   deinit {

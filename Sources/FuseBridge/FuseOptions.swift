@@ -47,18 +47,10 @@ package struct FuseOptions: Sendable {
   package var faults: FaultInjector?
   /// What `.docsfs` in the root is connected to; nil: there is none.
   package var control: (any ControlChannel)?
-  /// One line for the daemon's log.
-  package var log: @Sendable (String) -> Void
+  /// Where answers are counted.
+  package var traffic = MountTraffic()
 
-  package init(fsname: String, log: @escaping @Sendable (String) -> Void = logToStandardError) {
-    self.fsname = fsname
-    self.log = log
-  }
-}
-
-package func logToStandardError(_ line: String) {
-  let bytes = Array((line + "\n").utf8)
-  _ = bytes.withUnsafeBytes { write(2, $0.baseAddress, $0.count) }
+  package init(fsname: String) { self.fsname = fsname }
 }
 
 /// Why a mount or an unmount failed, in one line.

@@ -5,7 +5,7 @@ import StorageErrors
 
 // Each turns one result of the volume into the answer of one request.
 extension Request {
-  func fail(_ error: Errno) { answer { fuse_reply_err($0, error.wireValue) } }
+  func fail(_ error: Errno) { answer(error: error) { fuse_reply_err($0, error.wireValue) } }
 
   func done() { answer { fuse_reply_err($0, 0) } }
 
@@ -23,7 +23,7 @@ extension Request {
     settle(result) { found in
       if let found { return entry(.success(found)) }
       var param = fuse_entry_param.negative(bridge.lifetimes)
-      answer { fuse_reply_entry($0, &param) }
+      answer(error: .ENOENT) { fuse_reply_entry($0, &param) }
     }
   }
 
@@ -70,7 +70,10 @@ extension Request {
   }
 
   func wrote(_ result: Result<Int, Errno>) {
-    settle(result) { count in answer { fuse_reply_write($0, count) } }
+    settle(result) { count in
+      moved(count)
+      answer { fuse_reply_write($0, count) }
+    }
   }
 
   func found(_ result: Result<Int64, Errno>) {

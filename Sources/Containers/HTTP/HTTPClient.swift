@@ -57,6 +57,7 @@ final class HTTPClient: Sendable {
       } else if let result {
         guard result == CURLE_OK else { throw connection.error(result, request) }
         guard transfer.pending.isEmpty else { continue }
+        Log.debug("http", ["method": request.method, "url": request.place, "status": transfer.response.status])
         return transfer.response
       } else {
         connection.wait(milliseconds: 50)
@@ -145,6 +146,7 @@ final class HTTPTransfer {
           throw ContainerError(.cancelled, "\(request.what): it became shorter meanwhile")
         }
         sent += Int64(count)
+        source.sent(count)
         return count
       } catch {
         failure = error

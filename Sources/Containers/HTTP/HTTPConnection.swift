@@ -149,7 +149,7 @@ final class HTTPConnection: @unchecked Sendable {  // one thread has it at a tim
 
   func error(_ result: CURLcode, _ request: HTTPRequest) -> ContainerError {
     let detail = message[0] == 0 ? String(cString: curl_easy_strerror(result)) : String(cString: message)
-    let host = request.url.split(separator: "/", omittingEmptySubsequences: false).dropFirst(2).first ?? ""
+    let host = request.host
     let (code, why): (ContainerError.Code, String) =
       switch result {
       case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:

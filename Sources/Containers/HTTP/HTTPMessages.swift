@@ -32,6 +32,11 @@ struct HTTPRequest {
     self.what = what
     self.headers = headers
   }
+
+  /// With its port.
+  var host: Substring { url.split(separator: "/", omittingEmptySubsequences: false).dropFirst(2).first ?? "" }
+  /// The URL without its query.
+  var place: Substring { url.prefix { $0 != "?" } }
 }
 
 struct HTTPResponse {

@@ -60,7 +60,7 @@ final class ContentStore: Sendable {
   func remove(_ number: Int64) {
     guard number != 0 else { return }
     if unlinkat(directory.fd, Self.name(number), 0) != 0, errno != ENOENT {
-      Log.error("content file \(number) could not be removed: \(Errno.current)")
+      Log.error("a content file could not be removed", ["number": number, "error": Errno.current])
     }
   }
 

@@ -116,12 +116,13 @@ extension Volume {
     let isFull = locked { $0.diskIsFull }
     if !isFull, space.free < Self.lowRoom {
       locked { $0.diskIsFull = true }
-      Log.error("\(configuration.stateDirectory): the disk is full; writes are refused until there is room")
+      Log.error(
+        "the state disk is full; writes are refused until there is room", ["state": configuration.stateDirectory])
     } else if isFull, space.free > Self.lowRoom * 2 + Int64(Self.reserveSize) {
       flush()
       guard makeReserve() else { return }
       locked { $0.diskIsFull = false }
-      Log.note("\(configuration.stateDirectory): the disk has room again")
+      Log.info("the state disk has room again", ["state": configuration.stateDirectory])
     }
   }
 

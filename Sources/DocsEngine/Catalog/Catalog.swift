@@ -98,7 +98,7 @@ final class Catalog: Sendable {
         }
       }
     } catch {
-      Log.error("catalog: \(entries.count) commits could not be replayed: \(error)")
+      Log.error("commits of the log could not be replayed", ["commits": entries.count, "error": error])
       throw error.primary == SQLITE_FULL ? .ENOSPC : .EIO
     }
   }
@@ -159,7 +159,7 @@ final class Catalog: Sendable {
     let payload = CommitEncoder.encode(changes)
     let (errno, sequence) = log.withLock { log in (log.append(payload), log.sequence) }
     if let errno {
-      Log.error("catalog: a commit of \(changes.records.count) rows failed: \(errno)")
+      Log.error("a commit failed", ["rows": changes.records.count, "error": errno])
       return errno
     }
     backlog.add(sequence, changes)
@@ -183,7 +183,7 @@ final class Catalog: Sendable {
         }
         return nil
       } catch {
-        Log.error("catalog: \(changes.records.count) rows stay in the log for now: \(error)")
+        Log.error("the database does not take what is in the log", ["rows": changes.records.count, "error": error])
         return error.primary == SQLITE_FULL ? .ENOSPC : .EIO
       }
     }
@@ -227,7 +227,7 @@ final class Catalog: Sendable {
     do throws(SQLiteError) {
       return try reader.withLock { connection throws(SQLiteError) in try body(connection) }
     } catch {
-      Log.error("catalog: a read failed: \(error)")
+      Log.error("the catalog cannot be read", ["error": error])
       throw .EIO
     }
   }
@@ -239,7 +239,7 @@ final class Catalog: Sendable {
         if let record = ItemRecord(row) {
           result.append(record)
         } else {
-          Log.error("catalog: the row of item \(row.integer(0)) is damaged and passed over; run docsfs doctor")
+          Log.error("a damaged row was passed over; run docsfs doctor", ["item": row.integer(0)])
         }
       }
       return result

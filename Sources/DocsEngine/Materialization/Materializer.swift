@@ -24,7 +24,7 @@ final class Materializer: Sendable {
     var urgent: [Content] = []
     var streams: [Content] = []
     var streaming = 0
-    var running: [UInt64: CallContext] = [:]
+    var running: [UInt64: (call: CallContext, content: Content)] = [:]
     var nextRun: UInt64 = 0
     /// Contents with bytes that the catalog does not know of yet.
     var unsettled: [ObjectIdentifier: Content] = [:]
@@ -61,7 +61,7 @@ final class Materializer: Sendable {
   func stop(_ volume: Volume) {
     let (calls, contents) = state.signal { state in
       state.isStopped = true
-      return (Array(state.running.values), Array(state.watched.values))
+      return (state.running.values.map(\.call), Array(state.watched.values))
     }
     for call in calls { call.cancel() }
     for content in contents { content.failWaiters(.EIO) }
@@ -69,13 +69,24 @@ final class Materializer: Sendable {
     settleNow(volume)
   }
 
-  var fetching: Int { state.withLock { $0.running.count } }
+  /// The requests that run, the files that they are for, and how many files wait to become whole.
+  var underWay: (requests: Int, contents: [Content], queued: Int) {
+    state.withLock { state in
+      var contents: [Content] = []
+      for (_, run) in state.running.sorted(by: { $0.key < $1.key })
+      where !contents.contains(where: { $0 === run.content }) {
+        contents.append(run.content)
+      }
+      let streaming = contents.count { content in content.local.withLock { $0.streaming } }
+      return (state.running.count, contents, max(0, state.streams.count - streaming))
+    }
+  }
 
   /// The container has gone: whoever waits is told now.
   func linkWasCut() {
     let (calls, contents) = state.withLock { state in
       defer { state.streams = [] }
-      return (Array(state.running.values), Array(state.watched.values) + state.streams)
+      return (state.running.values.map(\.call), Array(state.watched.values) + state.streams)
     }
     for call in calls { call.cancel() }
     for content in contents {
@@ -113,7 +124,7 @@ final class Materializer: Sendable {
       let call = CallContext(timeout: volume.configuration.timeo)
       let run = state.withLock { state in
         state.nextRun += 1
-        state.running[state.nextRun] = call
+        state.running[state.nextRun] = (call, job.content)
         return state.nextRun
       }
       let (failure, isProven) = fetch(job, call, volume)

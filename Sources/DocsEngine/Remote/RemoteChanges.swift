@@ -25,7 +25,7 @@ extension Volume {
     item.record.flags.remove([.remoteNewer, .conflict, .attributesDirty, .whole, .lent])
     if found.size == 0 { item.record.flags.insert(.whole) }
     item.record.job = nil
-    item.record.error = nil
+    state.setError(item, nil)
     item.dirtySince = 0
     takeAttributes(found, item)
     state.updateVacating(item, before: before)

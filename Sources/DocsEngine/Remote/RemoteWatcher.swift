@@ -276,7 +276,7 @@ final class RemoteWatcher: Sendable {
       return state.probes
     }
     if let failure {
-      if probes == 1 { Log.error("link: \(failure)") }
+      if probes == 1 { Log.warning("disconnected", ["container": volume.container.url, "reason": failure]) }
       volume.setLink(.disconnected(.cloud, reason: failure))
     } else {
       volume.setLink(.connected)

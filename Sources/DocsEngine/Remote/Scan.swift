@@ -124,7 +124,7 @@ extension Volume {
     case .unreachable, .identityMissing: remote.doubtLink(error.message)
     case .notFound: remote.unfollow(path)
     case .cancelled: break
-    default: Log.error("looking at \(path): \(error.message)")
+    default: Log.error("looking failed", ["path": path, "error": error.message])
     }
   }
 
@@ -285,8 +285,9 @@ extension Volume {
       return true
     }
     if isHeld {
-      return Log.error(
-        "\(count) of the items were removed at the container; that is held back: docsfs doctor --accept-deletes")
+      return Log.warning(
+        "many items are missing at the container; their removal is held: docsfs doctor --accept-deletes",
+        ["items": count])
     }
     for id in ids {
       _ = performNow { state throws(Need) in

@@ -14,6 +14,8 @@ final class Uploader: Sendable {
     var nextWaiter: UInt64 = 0
     var isPaused = false
     var isStopped = false
+    /// Files on their way.
+    var sending: [ItemID: UploadProgress] = [:]
     var waitingForUpload: [UInt64: (content: Content, finish: @Sendable (Errno?) -> Void)] = [:]
   }
   private let state = Guarded(State())
@@ -90,6 +92,19 @@ final class Uploader: Sendable {
   }
 
   func retry(_ item: Item, in seconds: Double) { push(item, at: Clock.now() + UInt64(seconds * 1e9)) }
+
+  // MARK: Showing
+
+  func begin(_ id: ItemID, _ progress: UploadProgress) { state.withLock { $0.sending[id] = progress } }
+  func end(_ id: ItemID) { state.withLock { $0.sending[id] = nil } }
+
+  /// The files on their way; one for each worker at most.
+  var underWay: [(ItemID, UploadProgress)] {
+    state.withLock { $0.sending.sorted { $0.key < $1.key }.map { ($0.key, $0.value) } }
+  }
+
+  /// When the items are tried again, CLOCK_MONOTONIC ns. May be called under the volume's lock.
+  func due(_ items: [Item]) -> [UInt64] { state.withLock { _ in items.map(\.dueAt) } }
 
   private func work(_ volume: Volume) {
     while let item = nextItem() { volume.upload(item) }

@@ -149,7 +149,7 @@ extension Volume {
     locked { state in
       let item = content.owner
       guard !item.record.isDirty, content.forgetLostFile() else { return false }
-      Log.error("the content file of item \(item.id.rawValue) is missing or too short; it is fetched again")
+      Log.error("a content file is missing or too short; it is fetched again", ["item": item.id.rawValue])
       if content.isCurrent {
         item.record.flags.remove(.whole)
         item.record.extents = RangeSet()

@@ -24,6 +24,7 @@ package final class Volume: Sendable {
   let uploader: Uploader
   let remote: RemoteWatcher
   let housekeeper: Housekeeper
+  package let counters = VolumeCounters()
   let tracksLosses = Atomic<Bool>(false)
   /// Whether content files are lent to the kernel (`Loan`).
   let lends = Atomic<Bool>(false)
@@ -75,7 +76,7 @@ package final class Volume: Sendable {
       ended.signal { $0 = true }
     }
     if !ended.wait(until: Clock.now() + UInt64(timeout * 1e9), { $0 }) {
-      Log.error("\(container.url) does not end what it was asked for; left to itself")
+      Log.error("the container does not end what it was asked for; left to itself", ["container": container.url])
     }
     kernel.withLock { $0 = nil }
     noticeAllWrites()

@@ -41,13 +41,13 @@ extension Volume {
       }
       if known == id { return (known, .connected) }
       let reason = "\(container.url): another container is there (\(id), not \(known))"
-      Log.error(reason)
+      Log.error("disconnected", ["reason": reason])
       return (known, .disconnected(.cloud, reason: reason))
     } catch {
       // One that may not be written to has no marker: its URL is what it is known by.
       if error.code == .identityMissing, known == nil, configuration.readOnly { return (nil, .connected) }
       guard known != nil else { throw VolumeError(error.message, exitCode: 69) }
-      Log.error("link: \(error.message)")
+      Log.warning("disconnected", ["container": container.url, "reason": error.message])
       return (known, .disconnected(.cloud, reason: error.message))
     }
   }
@@ -70,6 +70,7 @@ extension Volume {
       let item = Item(record)
       state.items[item.id] = item
       state.pending.insert(item.id)
+      state.notePending(item)
       if record.flags.contains(.lent) { state.setDirty(item, true) }
       if item.record.isDirty { takeFromContentFile(item, store, &state) }
       if record.flags.contains(.lent) { resumeLoan(item, store, &state) }

@@ -71,6 +71,8 @@ struct VolumeState {
   var running: [ItemID: Place] = [:]
 
   var link = LinkState.connected
+  /// CLOCK_MONOTONIC ns.
+  var linkSince = Clock.now()
   var epoch = 0
   var isPaused = false
   var showsStubs = false
@@ -84,6 +86,9 @@ struct VolumeState {
   var uploadedBytes: Int64 = 0
   var itemCount = 0
   var pending: Set<ItemID> = []
+  var pendingOrder = PendingOrder()
+  /// Those of them whose upload has failed, and is tried again.
+  var failing: Set<ItemID> = []
   /// Removals that a poll found and that are too many to be believed.
   var heldDeletes: [ItemID] = []
   /// With all that is in them.
@@ -239,18 +244,6 @@ struct VolumeState {
     unneededFiles.append(number)
   }
   var unneededFiles: [Int64] = []
-
-  /// Journals that something of the item is to be uploaded, or that nothing is.
-  mutating func setPending(_ item: Item, _ isPending: Bool) {
-    if isPending {
-      if item.record.pending == nil { item.record.pending = Timestamp.now().nanoseconds }
-      pending.insert(item.id)
-    } else {
-      // The journal is also where a crashed process finds what was lent.
-      if !item.record.flags.contains(.lent) { item.record.pending = nil }
-      pending.remove(item.id)
-    }
-  }
 
   /// Sets what the item's local bytes count for the cache.
   mutating func countBytes(_ item: Item, _ bytes: Int64) {

@@ -20,6 +20,8 @@ struct MountOptions {
   var placeholderStyle = PlaceholderStyle.plain
   var offlineWrites = OfflineWrites.queue
   var fsync = FsyncPolicy.local
+  /// Where Prometheus may ask; nil: nowhere.
+  var metrics: MetricsAddress?
   /// `noexec`, `nosuid`, …: the kernel's own.
   var kernel: [String] = []
 
@@ -78,7 +80,7 @@ struct MountOptions {
   ]
   static let valued = [
     "materialize", "faults", "io", "fsync", "cache_size", "min_free", "poll", "no_materialize",
-    "placeholder_style", "offline_writes", "timeo",
+    "placeholder_style", "offline_writes", "timeo", "metrics",
   ]
 
   /// What mount(8) and systemd mean for themselves.
@@ -116,6 +118,7 @@ struct MountOptions {
     case "cache_size": cacheSize = value == "unlimited" ? nil : try size(name, value)
     case "min_free": minFree = try room(name, value)
     case "poll": poll = try time(name, value)
+    case "metrics": metrics = try MetricsAddress(value)
     case "timeo": timeo = try time(name, value)
     default: noMaterialize = value.split(separator: ":").map(String.init)
     }

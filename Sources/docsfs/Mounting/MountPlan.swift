@@ -1,5 +1,6 @@
 import CLinux
 import Containers
+import Faults
 import StorageErrors
 
 /// What a `mount` is going to do: all paths absolute and resolved, nothing changed yet.
@@ -9,10 +10,20 @@ struct MountPlan {
   var state: StateDirectory
   var options: MountOptions
   var inForeground: Bool
+  var logLevel = Log.Level.info
 
   init(_ arguments: ParsedArguments) throws(Failure) {
     options = try MountOptions(arguments.values("options"))
     inForeground = arguments.has("foreground")
+    if let name = arguments.text("log-level") {
+      guard let level = Log.Level(name: name) else {
+        let names = Log.Level.allCases.map(\.name)
+        throw .usage(
+          "mount: --log-level=\(name) is none of \(names.joined(separator: ", "))"
+            + suggestion(for: name, among: names, prefix: "--log-level="))
+      }
+      logLevel = level
+    }
     address =
       if let url = arguments.value("container") { try ContainerAddress(url) } else { try .standard() }
     mountpoint = try Self.resolve(FilePath(arguments.arguments[0]))
