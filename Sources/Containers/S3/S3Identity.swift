@@ -6,6 +6,19 @@ struct S3Rules: Equatable {
   var keepsAbsent: Bool
   /// `If-Match` refuses another version, and takes the right one.
   var keepsVersion: Bool
+  /// `If-None-Match: *` refuses to replace by a copy.
+  var copiesKeepAbsent = false
+  var manyDeletes = ManyDeletes.none
+
+  /// What a request that removes many objects at once does.
+  enum ManyDeletes {
+    /// There is none.
+    case none
+    /// It removes them, whatever version they have.
+    case anyVersion
+    /// It keeps what has another version than the one it names.
+    case thatVersion
+  }
 }
 
 extension S3Container {
@@ -90,7 +103,7 @@ extension S3Container {
   }
 
   private func tryOut(_ call: CallContext) throws(ContainerError) -> S3Rules {
-    let key = address.key(ContainerPath([hiddenName])) + Array("/probe-\(ContainerID.random().text)".utf8)
+    let key = probeKey + Array(ContainerID.random().text.utf8)
     let what = "cannot write to \(url)"
     func put(_ text: String, _ header: String, _ value: String) throws(ContainerError) -> HTTPResponse {
       var request = S3Client.Request(method: "PUT", key: key, what: what)
@@ -105,6 +118,28 @@ extension S3Container {
     let refusesWrong = try put("three", "If-Match", "\"\(String(repeating: "0", count: 32))\"").status == 412
     let etag = try head(key, what, call)?["etag"] ?? ""
     let takesRight = try put("four", "If-Match", etag).isSuccess
-    return S3Rules(keepsAbsent: keepsAbsent, keepsVersion: refusesWrong && takesRight)
+    return S3Rules(
+      keepsAbsent: keepsAbsent, keepsVersion: refusesWrong && takesRight,
+      copiesKeepAbsent: try tryCopy(key, what, call), manyDeletes: try tryManyDeletes(key, what, call))
+  }
+
+  /// What trials are made on; their names follow.
+  var probeKey: [UInt8] { address.key(ContainerPath([hiddenName])) + Array("/probe-".utf8) }
+
+  private func tryCopy(_ key: [UInt8], _ what: String, _ call: CallContext) throws(ContainerError) -> Bool {
+    var request = S3Client.Request(method: "PUT", key: key, what: what)
+    request.headers = [
+      ("x-amz-copy-source", copySource(key)), ("x-amz-metadata-directive", "REPLACE"), ("If-None-Match", "*"),
+    ]
+    return try client.send(request, call).status == 412
+  }
+
+  private func tryManyDeletes(_ key: [UInt8], _ what: String, _ call: CallContext) throws(ContainerError)
+    -> S3Rules.ManyDeletes
+  {
+    let wrong = S3Deletion(key: key, etag: String(repeating: "0", count: 32))
+    guard let outcomes = try deleteMany([wrong], what, call), let outcome = outcomes[key] else { return .none }
+    if outcome == "" { return .anyVersion }
+    return outcome == "PreconditionFailed" ? .thatVersion : .none
   }
 }
