@@ -147,19 +147,27 @@ final class HTTPConnection: @unchecked Sendable {  // one thread has it at a tim
 
   // MARK: - Errors
 
+  private func badCertificate(_ result: CURLcode) -> String {
+    switch cc_verify_result(handle) {
+    case 0 where result == CURLE_PEER_FAILED_VERIFICATION:
+      "is for another name; write the server's name as the certificate has it, and check that this is the server"
+    // X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED.
+    case 9, 10: "is not valid today; check this machine's clock, or let the server's owner renew it"
+    default: "is not trusted; if it is your own, name its authority in SSL_CERT_FILE"
+    }
+  }
+
   func error(_ result: CURLcode, _ request: HTTPRequest) -> ContainerError {
     let detail = message[0] == 0 ? String(cString: curl_easy_strerror(result)) : String(cString: message)
-    let host = request.url.split(separator: "/", omittingEmptySubsequences: false).dropFirst(2).first ?? ""
+    let host = request.host
     let (code, why): (ContainerError.Code, String) =
       switch result {
       case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:
         (.unreachable, "the host \(host) is not known; check its name and the network")
-      case CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT: (.unreachable, "nobody answers at \(host) (\(detail))")
+      case CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT: 
+        (.unreachable, "nobody answers at \(host) (\(detail)); check the address, and whether the server runs")
       case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_SSL_ISSUER_ERROR:
-        (
-          .unreachable,
-          "the certificate of \(host) is not trusted (\(detail)); if it is your own, name its authority in SSL_CERT_FILE"
-        )
+        (.unreachable, "the certificate of \(host) \(badCertificate(result)) (\(detail))")
       case CURLE_SSL_CONNECT_ERROR: (.unreachable, "\(host) does not speak TLS (\(detail)); is it an http address?")
       case CURLE_GOT_NOTHING:
         (.inconsistent, "\(host) closed the connection without an answer; is it an https address?")

@@ -25,6 +25,10 @@ struct HTTPRequest {
   var followsRedirects = false
   /// What it is for, in messages: "cannot upload a.txt".
   var what: String
+  /// With its port, for messages.
+  var host: String {
+    String(url.split(separator: "/", omittingEmptySubsequences: false).dropFirst(2).first ?? "")
+  }
 
   init(_ method: String, _ url: String, what: String, headers: [(name: String, value: String)] = []) {
     self.method = method

@@ -97,12 +97,14 @@ extension S3Container {
   /// Tried out once, before the first change, on an object of docsfs's own.
   func rules(_ call: CallContext) throws(ContainerError) -> S3Rules {
     if let rules = known.withLock({ $0.rules }) { return rules }
-    let rules = try tryOut(call)
+    let rules = try trial(call)
     known.withLock { $0.rules = rules }
     return rules
   }
 
-  private func tryOut(_ call: CallContext) throws(ContainerError) -> S3Rules {
+  package func tryOut(_ call: CallContext) throws(ContainerError) { _ = try rules(call) }
+
+  private func trial(_ call: CallContext) throws(ContainerError) -> S3Rules {
     let key = probeKey + Array(ContainerID.random().text.utf8)
     let what = "cannot write to \(url)"
     func put(_ text: String, _ header: String, _ value: String) throws(ContainerError) -> HTTPResponse {
