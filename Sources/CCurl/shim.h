@@ -32,7 +32,7 @@ static inline long cc_response_code(CURL *easy) {
   return value;
 }
 
-// What OpenSSL found of the server's certificate, an X509_V_… code; 0: nothing, or the name alone is wrong.
+// What OpenSSL found wrong with the server's certificate, an X509_V_… code; 0 or 1: nothing.
 static inline long cc_verify_result(CURL *easy) {
   long value = 0;
   (curl_easy_getinfo)(easy, CURLINFO_SSL_VERIFYRESULT, &value);

@@ -149,7 +149,9 @@ final class HTTPConnection: @unchecked Sendable {  // one thread has it at a tim
 
   private func badCertificate(_ result: CURLcode) -> String {
     switch cc_verify_result(handle) {
-    case 0 where result == CURLE_PEER_FAILED_VERIFICATION:
+    // Not even asked for, or well: it is libcurl that compares names.
+    case 0,
+      1 where result == CURLE_PEER_FAILED_VERIFICATION:
       "is for another name; write the server's name as the certificate has it, and check that this is the server"
     // X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED.
     case 9, 10: "is not valid today; check this machine's clock, or let the server's owner renew it"
@@ -164,7 +166,7 @@ final class HTTPConnection: @unchecked Sendable {  // one thread has it at a tim
       switch result {
       case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:
         (.unreachable, "the host \(host) is not known; check its name and the network")
-      case CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT: 
+      case CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT:
         (.unreachable, "nobody answers at \(host) (\(detail)); check the address, and whether the server runs")
       case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_SSL_ISSUER_ERROR:
         (.unreachable, "the certificate of \(host) \(badCertificate(result)) (\(detail))")

@@ -58,6 +58,7 @@ extension S3Container {
   )? {
     let response = try client.send(.init(method: "GET", key: markerKey, what: what), call, limit: 1 << 16)
     if response.status == 404 || !response.isSuccess, S3Failure(response.body).code.isEmpty {
+      if response["x-amz-bucket-region"] != nil { throw client.failure(response, what) }
       if response.status == 401 || response.status >= 500 { throw response.error(what) }
       throw ContainerError(
         .unreachable, "\(what): \(address.endpoint) does not answer as an S3 store; check endpoint=")

@@ -33,7 +33,9 @@ struct DAVCredentials: Sendable, Equatable {
   /// `DOCSFS_WEBDAV_TOKEN`, or `DOCSFS_WEBDAV_USER` and `DOCSFS_WEBDAV_PASSWORD`, or the entry of `host` in `~/.netrc`
   /// (or the file that `NETRC` names); nil when there are none.
   static func find(host: String, environment: (String) -> String? = environmentVariable) -> DAVCredentials? {
-    if let token = environment("DOCSFS_WEBDAV_TOKEN") { return DAVCredentials(token: token, origin: "DOCSFS_WEBDAV_TOKEN") }
+    if let token = environment("DOCSFS_WEBDAV_TOKEN") {
+      return DAVCredentials(token: token, origin: "DOCSFS_WEBDAV_TOKEN")
+    }
     if let user = environment("DOCSFS_WEBDAV_USER") {
       return DAVCredentials(
         user: user, password: environment("DOCSFS_WEBDAV_PASSWORD") ?? "",
