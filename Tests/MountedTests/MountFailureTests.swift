@@ -186,6 +186,33 @@ final class MountFailureTests: MountedTestCase {
       ])
   }
 
+  /// The C library would ask it for two and a half minutes.
+  func testANameServerThatNeverAnswersIsNotWaitedFor() throws {
+    try skipUnlessRoot()
+    let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
+    defer { close(descriptor) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = in_port_t(53).bigEndian
+    address.sin_addr.s_addr = inet_addr("127.9.9.9")
+    let bound = withUnsafePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+    try XCTSkipUnless(bound == 0, "port 53 of 127.9.9.9 is not free")
+    let volume = try unmounted(["timeo=4s"])
+    let file = try outside("etc") + "/resolv.conf"
+    try Sys.put(file, "nameserver 127.9.9.9\noptions timeout:30 attempts:5\n")
+    volume.url = "webdav+https://some.host.example/"
+    let script = "mount --bind '\(file)' /etc/resolv.conf && exec \"$@\""
+    let outcome = Shell.run(
+      ["unshare", "-m", "bash", "-c", script, "bash", MountedVolume.binary] + volume.mountArguments,
+      environment: volume.variables, within: 60)
+    XCTAssertEqual(outcome.status, 69, "\(outcome)")
+    XCTAssert(outcome.errors.contains("no answer from some.host.example in time"), outcome.errors)
+  }
+
   /// Debian's libfaketime, for the daemon alone.
   private func clock(_ offset: String) throws -> [String: String] {
     try skipUnlessInstalled("faketime")

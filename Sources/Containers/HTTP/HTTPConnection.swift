@@ -100,6 +100,8 @@ final class HTTPConnection: @unchecked Sendable {  // one thread has it at a tim
 
   private func setConnection(_ request: HTTPRequest) {
     number(CURLOPT_NOSIGNAL, 1)
+    // Who gives up does not wait for the thread that still asks a name server.
+    number(CURLOPT_QUICK_EXIT, 1)
     text(CURLOPT_PROTOCOLS_STR, "http,https")
     number(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
     number(CURLOPT_CONNECTTIMEOUT_MS, 10_000)

@@ -117,7 +117,7 @@ extension S3Container {
     var request = S3Client.Request(method: "POST", query: [("delete", "")], what: what)
     request.body = .bytes(body)
     request.headers = [("Content-MD5", base64(Digest.of(body, .md5))), ("Content-Type", "application/xml")]
-    let response = try client.send(request, call, limit: 8 << 20)
+    let response = try client.send(request, call, limit: 4 << 20)
     if [400, 404, 405, 501].contains(response.status) { return nil }
     guard response.isSuccess, S3Failure(response.body).code.isEmpty else { throw client.failure(response, what) }
     var outcomes: [[UInt8]: String] = [:]

@@ -140,9 +140,15 @@ extension S3Container {
   private func tryManyDeletes(_ key: [UInt8], _ what: String, _ call: CallContext) throws(ContainerError)
     -> S3Rules.ManyDeletes
   {
-    let wrong = S3Deletion(key: key, etag: String(repeating: "0", count: 32))
-    guard let outcomes = try deleteMany([wrong], what, call), let outcome = outcomes[key] else { return .none }
-    if outcome == "" { return .anyVersion }
-    return outcome == "PreconditionFailed" ? .thatVersion : .none
+    func outcome(_ etag: String) throws(ContainerError) -> String? {
+      try deleteMany([S3Deletion(key: key, etag: etag)], what, call)?[key]
+    }
+    switch try outcome(String(repeating: "0", count: 32)) {
+    case "": return .anyVersion
+    case "PreconditionFailed":
+      guard let now = try head(key, what, call).flatMap({ etag($0) }) else { return .none }
+      return try outcome(String(decoding: now.bytes, as: UTF8.self)) == "" ? .thatVersion : .none
+    default: return .none
+    }
   }
 }

@@ -294,7 +294,8 @@ final class RemoteWatcher: Sendable {
       state.withLock { $0.isTriedOut = true }
       if let weakness = volume.container.traits.weakness { Log.note("\(volume.container.url): \(weakness)") }
     } catch {
-      // The next poll tries again; a change does so too, and says what is wrong.
+      // The next poll tries again, where that may help; a change does so too, and says what is wrong.
+      if !error.isTransient { state.withLock { $0.isTriedOut = true } }
     }
   }
 
