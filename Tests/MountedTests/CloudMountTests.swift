@@ -58,6 +58,31 @@ final class CloudMountTests: MountedTestCase {
     try other.must("cmp '\(volume.home)/big' $M/big", within: 100)
   }
 
+  /// All of a page is copied before the first source goes, so that a kill falls in between.
+  func testAFoldersMoveGoesOnAfterAKill() throws {
+    let place = try CloudPlace(.s3)
+    let volume = try mount(place, "v")
+    try volume.must("mkdir -p $M/d/sub; for n in {1..400}; do echo $n > $M/d/$n; echo s$n > $M/d/sub/$n; done")
+    try sync(volume)
+    let cloud = try place.open()
+    func count(_ folder: String) -> Int {
+      (try? cloud.list(ContainerPath(folder.split(separator: "/").map { try ItemName(String($0)) }), CallContext()))?
+        .count ?? 0
+    }
+    try volume.must("mv $M/d $M/e")
+    XCTAssert(eventually { count("e") > 20 }, "the move has not begun")
+    volume.killDaemon()
+    let (left, arrived) = (count("d") + count("d/sub"), count("e") + count("e/sub"))
+    print("killed with \(left) left and \(arrived) arrived")
+    try volume.mount()
+    try sync(volume)
+    XCTAssertEqual(count("d"), 0)
+    XCTAssertEqual(count("e"), 401)
+    XCTAssertEqual(count("e/sub"), 400)
+    let other = try mount(place, "w")
+    try other.must("for n in {1..400}; do [ $(cat $M/e/$n) = $n -a $(cat $M/e/sub/$n) = s$n ]; done; [ ! -e $M/d ]")
+  }
+
   func testRcloneSeesTheSame() throws {
     guard Shell.has("rclone") else { throw XCTSkip("rclone is not installed") }
     let place = try CloudPlace(.s3)
