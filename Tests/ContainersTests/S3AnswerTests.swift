@@ -10,14 +10,14 @@ final class S3AnswerTests: XCTestCase {
   }
 
   private func container(
-    _ server: ScriptedServer, _ path: String = "docsfs/p",
+    _ server: ScriptedServer, _ path: String = "docsfs/p", limits: S3Limits = S3Limits(),
     _ settings: @escaping @Sendable () -> AWSSettings = {
       AWSSettings { ["AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "hunter2"][$0] }
     }
   ) throws -> S3Container {
     let url = try ContainerURL("s3://\(path)?endpoint=\(server.url)&region=us-east-1&path_style=1")
     guard case .s3(let address, _) = url.place else { throw XCTSkip("no S3 URL") }
-    return S3Container(address, settings: settings)
+    return S3Container(address, limits: limits, settings: settings)
   }
 
   private static func port(_ server: CloudServer) -> UInt16 {
@@ -187,6 +187,49 @@ final class S3AnswerTests: XCTestCase {
       default: XCTAssertEqual(try container.list(.root, CallContext()).count, 2)
       }
     }
+  }
+
+  // MARK: - Copies
+
+  func testAStoreThatCopiesNoPartsCopiesTheWhole() throws {
+    let moto = try CloudServer.shared(.moto)
+    let port = Self.port(moto)
+    let refused = Guarded(0)
+    let server = try ScriptedServer { request in
+      guard request.headers["x-amz-copy-source-range"] != nil else { return .forward(port) }
+      refused.withLock { $0 += 1 }
+      return .reply(501, body: Self.error("NotImplemented"))
+    }
+    let small = S3Limits(wholeCopy: 6 << 20, leastPart: 5 << 20)
+    let container = try container(server, "docsfs/t-\(ContainerID.random().text.prefix(12))", limits: small)
+    _ = try container.identify(create: true, CallContext())
+    let bytes = [UInt8](repeating: 7, count: 7 << 20)
+    let item = try container.put(
+      path("a"), from: BytesSource(bytes), attributes: .init(mode: 0o600), if: .absent, CallContext())
+    let moved = try container.rename(path("a"), to: path("b"), version: item.version, CallContext())
+    XCTAssertGreaterThan(refused.withLock { $0 }, 0)
+    XCTAssertEqual(moved.attributes, item.attributes)
+    XCTAssert(try container.contents(path("b"), moved) == bytes)
+    XCTAssertNil(try container.head(path("a"), "look", CallContext()))
+  }
+
+  /// Where the store encrypts with keys of its own, other ETags are not other bytes.
+  func testACopyThatIsEncryptedOtherwiseIsNotTakenForAltered() throws {
+    let server = try ScriptedServer { request in
+      let sealed = ["x-amz-server-side-encryption": "aws:kms"]
+      return .reply(
+        200, headers: sealed,
+        body: "<CopyObjectResult><ETag>\(String(repeating: "b", count: 32))</ETag></CopyObjectResult>")
+    }
+    let container = try container(server)
+    container.known.withLock {
+      $0.etagsAreMD5 = true
+      $0.rules = S3Rules(keepsAbsent: true, keepsVersion: true, copiesKeepAbsent: true)
+    }
+    let source = S3Page.Object(key: [0x61], size: 1, etag: String(repeating: "a", count: 32))
+    let etag = try container.copy(source, to: [0x62], if: .absent, "copy", CallContext())
+    let copy = S3Copy(source: source, target: [0x62], etag: etag)
+    XCTAssert(try container.isWhole(copy, .init(key: [0x62], size: 1, etag: etag), "copy", CallContext()))
   }
 
   // MARK: - Many removals

@@ -39,8 +39,16 @@ extension S3Container {
         of: old, with: changing?.attributes ?? RemoteAttributes(), copyOf: keepsETag ? nil : object.etag)
     }
     if isWhole { return try copyWhole(object, to: target, if: condition, metadata, what, call) }
-    return try copyInParts(object, to: target, if: condition, metadata ?? [], what, call)
+    do throws(ContainerError) {
+      return try copyInParts(object, to: target, if: condition, metadata ?? [], what, call)
+    } catch  where error.code == .notRepresentable && object.size <= Self.longestWholeCopy {
+      // A store that copies no parts.
+      return try copyWhole(object, to: target, if: condition, metadata, what, call)
+    }
   }
+
+  /// What a store copies in one piece at most.
+  private static let longestWholeCopy: Int64 = 5 << 30
 
   private func version(_ object: S3Page.Object) -> Version { Version(Array(object.etag.utf8)) }
 
@@ -71,6 +79,7 @@ extension S3Container {
     guard let etag = try text(of: "ETag", in: response, what).map(S3Page.bare), !etag.isEmpty else {
       throw ContainerError(.inconsistent, "\(what): the store tells no ETag of the copy")
     }
+    learn(response)
     return etag
   }
 
