@@ -18,6 +18,9 @@ package protocol Container: AnyObject, Sendable {
   /// `.identityMissing` when there is none and it may not be made; `.unreachable` when nobody answers.
   func identify(create: Bool, _ call: CallContext) throws(ContainerError) -> ContainerID
 
+  /// Finds out what the container keeps of what changes need, so that `traits` tell; once, and it may write for that.
+  func tryOut(_ call: CallContext) throws(ContainerError)
+
   /// All items of a folder: complete, or an error. What has a bad name or an unknown kind is left out.
   func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem]
 

@@ -105,6 +105,10 @@ package final class FaultingContainer: Container {
     }
   }
 
+  package func tryOut(_ call: CallContext) throws(ContainerError) {
+    try meet(.identify, "open \(url)", call) { base, _ throws(ContainerError) in try base.tryOut(call) }
+  }
+
   package func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem] {
     try meet(.list, "list \(folder)", call) { base, effect throws(ContainerError) in
       let items = try base.list(folder, call)

@@ -129,6 +129,7 @@ package final class LinkFileContainer: Container {
     try base.read(path, version: version, range: range, call, sink: sink)
   }
 
+  package func tryOut(_ call: CallContext) throws(ContainerError) { try base.tryOut(call) }
   package func quota(_ call: CallContext) throws(ContainerError) -> Quota? { try base.quota(call) }
 
   package func changeFeed(_ handler: @escaping @Sendable ([ChangeHint]) -> Void) -> (any ChangeFeed)? {

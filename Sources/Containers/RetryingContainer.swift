@@ -80,6 +80,10 @@ package final class RetryingContainer: Container {
     try retry(call) { () throws(ContainerError) in try base.identify(create: create, call) }
   }
 
+  package func tryOut(_ call: CallContext) throws(ContainerError) {
+    try retry(call) { () throws(ContainerError) in try base.tryOut(call) }
+  }
+
   package func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem] {
     try retry(call) { () throws(ContainerError) in try base.list(folder, call) }
   }

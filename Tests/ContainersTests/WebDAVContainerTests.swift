@@ -125,7 +125,9 @@ final class WebDAVServerTests: XCTestCase {
       let item = try container.put(
         path("a"), from: BytesSource(bytes), attributes: .init(), if: .absent, CallContext())
       XCTAssert(try container.contents(path("a"), item) == bytes)
-      for (wrong, word) in [(DAVCredentials(user: "docsfs", password: "hunter2"), "credentials"), (nil, "netrc")] {
+      for (wrong, word) in [
+        (DAVCredentials(user: "docsfs", password: "hunter2"), "refuses the user or the password"), (nil, "netrc"),
+      ] {
         do throws(ContainerError) {
           _ = try place.open(wrong).identify(create: false, CallContext())
           XCTFail("\(area): no password was needed")
@@ -154,7 +156,8 @@ final class WebDAVServerTests: XCTestCase {
     XCTAssertEqual(DAVCredentials.netrc(text, host: "late.example"), DAVCredentials(user: "any", password: "one"))
     XCTAssertNil(DAVCredentials.netrc("machine a login b password c", host: "d"))
     XCTAssertEqual(
-      DAVCredentials.find(host: "h") { ["DOCSFS_WEBDAV_TOKEN": "t"][$0] }, DAVCredentials(token: "t"))
+      DAVCredentials.find(host: "h") { ["DOCSFS_WEBDAV_TOKEN": "t"][$0] },
+      DAVCredentials(token: "t", origin: "DOCSFS_WEBDAV_TOKEN"))
   }
 
   // MARK: - What goes wrong at the beginning

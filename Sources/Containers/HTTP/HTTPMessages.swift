@@ -33,7 +33,7 @@ struct HTTPRequest {
     self.headers = headers
   }
 
-  /// With its port.
+  /// With its port, for messages.
   var host: Substring { url.split(separator: "/", omittingEmptySubsequences: false).dropFirst(2).first ?? "" }
   /// The URL without its query.
   var place: Substring { url.prefix { $0 != "?" } }

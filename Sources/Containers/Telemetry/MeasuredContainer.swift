@@ -114,6 +114,10 @@ package final class MeasuredContainer: Container {
     try measure(.identify, nil) { () throws(ContainerError) in try base.identify(create: create, call) }
   }
 
+  package func tryOut(_ call: CallContext) throws(ContainerError) {
+    try measure(.identify, nil) { () throws(ContainerError) in try base.tryOut(call) }
+  }
+
   package func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem] {
     try measure(.list, folder) { () throws(ContainerError) in try base.list(folder, call) }
   }

@@ -75,12 +75,14 @@ extension WebDAVContainer {
   /// Tried out once, before the first change, on a file of docsfs's own.
   func rules(_ call: CallContext) throws(ContainerError) -> DAVRules {
     if let rules = known.withLock({ $0.rules }) { return rules }
-    let rules = try tryOut(call)
+    let rules = try trial(call)
     known.withLock { $0.rules = rules }
     return rules
   }
 
-  private func tryOut(_ call: CallContext) throws(ContainerError) -> DAVRules {
+  package func tryOut(_ call: CallContext) throws(ContainerError) { _ = try rules(call) }
+
+  private func trial(_ call: CallContext) throws(ContainerError) -> DAVRules {
     let what = "cannot write to \(url)"
     let made = try client.send(client.request("MKCOL", hidden, isFolder: true, what), call)
     // 405: it is there.

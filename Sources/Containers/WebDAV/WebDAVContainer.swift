@@ -167,7 +167,7 @@ package final class WebDAVContainer: Container {
     if response.status == 409 { return false }
     if response.status == 400, try isOrphan(path, what, call) { return false }
     guard response.status == 207 else {
-      if response.isSuccess || response.status == 405 {
+      if response.isSuccess || [405, 501].contains(response.status) {
         throw ContainerError(
           .unreachable, "\(what): \(address.server) does not answer as a WebDAV server; check the URL")
       }

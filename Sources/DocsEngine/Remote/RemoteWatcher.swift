@@ -35,6 +35,8 @@ final class RemoteWatcher: Sendable {
     var isCut = false
     /// The first question after that is still to be asked.
     var isRejoining = false
+    /// What the container keeps of what changes need is known, or no change will be made.
+    var isTriedOut = false
   }
   private let state = Guarded(State())
   private let threads = WorkerThreads()
@@ -47,6 +49,7 @@ final class RemoteWatcher: Sendable {
     state.withLock { state in
       state.nextPoll = Clock.now() + UInt64(volume.configuration.poll * 1e9)
       state.wantsFullScan = true
+      state.isTriedOut = volume.configuration.readOnly
     }
     for _ in 0..<Self.listers { threads.spawn("docsfs-list") { self.listWanted(volume) } }
     threads.spawn("docsfs-watch", isBackground: true) { self.watch(volume) }
@@ -283,8 +286,22 @@ final class RemoteWatcher: Sendable {
     }
   }
 
+  /// So that `status` tells what the container cannot promise before anything is changed there.
+  private func tryOut(_ volume: Volume) {
+    if state.withLock({ $0.isTriedOut }) { return }
+    do throws(ContainerError) {
+      try withCall(volume) { call throws(ContainerError) in try volume.container.tryOut(call) }
+      state.withLock { $0.isTriedOut = true }
+      if let weakness = volume.container.traits.weakness { Log.info(weakness, ["container": volume.container.url]) }
+    } catch {
+      // The next poll tries again, where that may help; a change does so too, and says what is wrong.
+      if !error.isTransient { state.withLock { $0.isTriedOut = true } }
+    }
+  }
+
   /// Looks at every listed folder that the feed does not follow; at all of them when `full`.
   private func poll(_ volume: Volume, full: Bool) {
+    tryOut(volume)
     guard let folders = try? volume.catalog.listedFolders() else { return }
     var hints: [ChangeHint] = []
     for id in folders {
