@@ -4,7 +4,7 @@ import XCTest
 @testable import Containers
 
 /// A fresh folder of a real server.
-struct DAVPlace {
+struct DAVPlace: Sendable {
   let address: DAVAddress
 
   /// `area`: a folder of the server's that wants a password.

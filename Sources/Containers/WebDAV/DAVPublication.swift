@@ -7,8 +7,9 @@ extension WebDAVContainer {
     let name = try requireName(what, path)
     let rules = try rules(call)
     let attributes = try complete(attributes, path, condition, what, call)
-    try prove(source, what, call)
-    let upload = DAVUpload(path: path, what: what, source: source, attributes: attributes, condition: condition)
+    let digest = try prove(source, what, call)
+    let upload = DAVUpload(
+      path: path, what: what, source: source, digest: digest, attributes: attributes, condition: condition)
     let isKept = condition == .absent ? rules.keepsAbsent : rules.keepsVersion
     let version: Version
     if rules.tellsVersion, isKept {
@@ -38,15 +39,14 @@ extension WebDAVContainer {
   }
 
   /// Before anything is sent: the bytes are those that they should be, and still wanted.
-  private func prove(_ source: any UploadSource, _ what: String, _ call: CallContext) throws(ContainerError) {
-    if let expected = source.sha256 {
-      let found = try digest(of: source, 0..<source.size, call).sha256
-      guard found == expected else {
-        guard source.isStillCurrent() else { throw ContainerError(.cancelled, "\(what): it has changed meanwhile") }
-        throw ContainerError(.inconsistent, "\(what): its bytes were altered on their way")
-      }
-    }
+  private func prove(_ source: any UploadSource, _ what: String, _ call: CallContext) throws(ContainerError)
+    -> ContentDigest
+  {
+    let found = try digest(of: source, 0..<source.size, call)
+    let isWhole = source.sha256.map { $0 == found.sha256 } ?? true
     guard source.isStillCurrent() else { throw ContainerError(.cancelled, "\(what): it has changed meanwhile") }
+    guard isWhole else { throw ContainerError(.inconsistent, "\(what): its bytes were altered on their way") }
+    return ContentDigest(.md5, found.md5)
   }
 
   /// A new name is locked by a resource of docsfs's own: others would see a lock of the name itself as an empty file.
@@ -87,6 +87,9 @@ extension WebDAVContainer {
     if let mtime = upload.attributes.mtime {
       request.headers.append(("X-OC-Mtime", String(mtime.nanoseconds.floorDivided(by: 1_000_000_000))))
     }
+    // ownCloud and Nextcloud refuse what does not match it, and keep it for downloads. Of what they know the best that
+    // was computed anyway.
+    request.headers.append(("OC-Checksum", "MD5:" + hex(upload.digest.bytes)))
     request.body = .source(upload.source, 0..<upload.source.size)
     let response = try client.send(request, call)
     guard response.isSuccess else { throw try refusal(response, upload, call) }
@@ -132,6 +135,7 @@ private struct DAVUpload {
   var path: ContainerPath
   var what: String
   var source: any UploadSource
+  var digest: ContentDigest
   var attributes: RemoteAttributes
   var condition: Precondition
 

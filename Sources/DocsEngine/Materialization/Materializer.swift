@@ -159,8 +159,9 @@ final class Materializer: Sendable {
     }
     var at = job.range.lowerBound
     var held: [UInt8] = []
-    // A file that comes as a whole is proven before anybody reads of it.
-    let proof = isAll(job) ? volume.container.checksum(of: version) : nil
+    // A file that comes as a whole is proven before anybody reads of it. Its checksum may come with it.
+    var proof: ContentDigest?
+    var hasBegun = !isAll(job)
     let store = { (piece: UnsafeRawBufferPointer) throws(ContainerError) in
       do throws(Errno) {
         try writeAll(file.fd, piece, at: at)
@@ -178,6 +179,7 @@ final class Materializer: Sendable {
           throw ContainerError(.inconsistent, "\(path): the container gave more than was asked for")
         }
         call.extend(volume.configuration.timeo)
+        if !hasBegun { (proof, hasBegun) = (volume.container.checksum(of: version), true) }
         if proof != nil { held.append(contentsOf: piece) } else { try store(piece) }
       }
       guard at + Int64(held.count) == job.range.upperBound else {

@@ -124,7 +124,9 @@ extension Volume {
     case .unreachable, .identityMissing: remote.doubtLink(error.message)
     case .notFound: remote.unfollow(path)
     case .cancelled: break
-    default: Log.error("looking at \(path): \(error.message)")
+    default:
+      Log.error("looking at \(path): \(error.message)")
+      remote.lookAtNextPoll(path)
     }
   }
 

@@ -150,6 +150,13 @@ final class WebDAVVolumeTests: CloudVolumeTestCase {
   func testTwoDevicesEndAlikeAndLoseNothing() throws { try twoDevicesEndAlikeAndLoseNothing() }
 }
 
+/// Over reports of changes instead of listings.
+final class SyncCollectionVolumeTests: CloudVolumeTestCase {
+  override var kind: CloudServer.Kind { .sync }
+  func testEditsGoUpAndComeBack() throws { try editsGoUpAndComeBack() }
+  func testTwoDevicesEndAlikeAndLoseNothing() throws { try twoDevicesEndAlikeAndLoseNothing() }
+}
+
 final class ApacheVolumeTests: CloudVolumeTestCase {
   override var kind: CloudServer.Kind { .apache }
   func testEditsGoUpAndComeBack() throws { try editsGoUpAndComeBack() }
