@@ -44,22 +44,13 @@ final class DAVChangeTests: XCTestCase {
       try other.remove(path(name), kind: kind, version: nil, CallContext())
     }
 
-    private var base: String { server.container.replacingOccurrences(of: "webdav+", with: "") }
-
-    func set(_ switches: String) throws {
-      let outcome = try Subprocess(["curl", "-sf", "-X", "POST", "\(base).switch?\(switches)"]).finish(within: 20)
-      XCTAssert(outcome.succeeded, "\(outcome)")
-    }
+    func set(_ switches: String) throws { try server.set(switches) }
 
     /// How often each kind of request was made while `body` ran.
     func requests(_ body: () throws -> Void) throws -> [String: Int] {
-      func counts() throws -> [String: Int] {
-        let outcome = try Subprocess(["curl", "-sf", "\(base).counts"]).finish(within: 20)
-        return try JSONDecoder().decode([String: Int].self, from: Data(outcome.output))
-      }
-      let before = try counts()
+      let before = try server.counts()
       try body()
-      return try counts().reduce(into: [:]) { made, count in
+      return try server.counts().reduce(into: [:]) { made, count in
         let more = count.value - (before[count.key] ?? 0)
         if more > 0 { made[count.key] = more }
       }

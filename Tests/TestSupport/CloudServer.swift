@@ -79,6 +79,21 @@ package final class CloudServer: Sendable {
     return process
   }
 
+  /// Of the server that adds reports: `page=2&level=1`, as it says of itself.
+  package func set(_ switches: String) throws {
+    let outcome = try Subprocess(["curl", "-sf", "-X", "POST", "\(base).switch?\(switches)"]).finish(within: 20)
+    guard outcome.succeeded else { throw ProgramFailure(command: "set \(switches)", outcome: outcome) }
+  }
+
+  /// Of that server: how often each kind of request has been made.
+  package func counts() throws -> [String: Int] {
+    let outcome = try Subprocess(["curl", "-sf", "\(base).counts"]).finish(within: 20)
+    return try JSONDecoder().decode([String: Int].self, from: Data(outcome.output))
+  }
+
+  /// As other programs know it, with a slash at its end.
+  private var base: String { container.replacingOccurrences(of: "webdav+", with: "") }
+
   /// Returns when nobody answers any more.
   package func stop() {
     let process = process.withLock { $0 }

@@ -8,10 +8,13 @@ unaltered. A token is the number of a snapshot of FOLDER, kept by this process. 
 
 POST /.switch?NAME=VALUE sets for the replies that follow: `page` (how many responses one has at most), `level` (the
 deepest that is answered: infinity, 1, or none), `cut` (a reply ends after so many bytes), `status` (of every report),
-`forget` (all tokens so far). GET /.counts tells how often each method was used, with its depth or level.
+`forget` (all tokens so far), `digest` (downloads carry Repr-Digest), `corrupt` and `short` (so many downloads are altered,
+or end early). GET /.counts tells how often each method was used, with its depth or level.
 """
 
+import base64
 import collections
+import hashlib
 import http.client
 import json
 import os
@@ -29,7 +32,7 @@ HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "te", "upgrade", 
 
 lock = threading.Lock()
 snapshots = []
-switches = {"page": 0, "level": "infinity", "cut": 0, "status": 0, "forget": 0}
+switches = {"page": 0, "level": "infinity", "cut": 0, "status": 0, "forget": 0, "digest": 0, "corrupt": 0, "short": 0}
 counts = collections.Counter()
 
 
@@ -127,10 +130,31 @@ class Handler(BaseHTTPRequestHandler):
             size = reply.getheader("Content-Length") if self.command == "HEAD" else str(len(found))
             if size is not None and reply.status not in (204, 304):
                 self.send_header("Content-Length", size)
+            if self.command == "GET" and reply.status in (200, 206):
+                self.add_digest()
+                found = self.spoil(found)
             self.end_headers()
             self.wfile.write(found)
         finally:
             upstream.close()
+
+    def add_digest(self):
+        path = os.path.join(FOLDER, os.fsencode(urllib.parse.unquote(self.path).strip("/")))
+        if switches["digest"] and os.path.isfile(path):
+            with open(path, "rb") as file:
+                digest = hashlib.sha256(file.read()).digest()
+            self.send_header("Repr-Digest", f"sha-256=:{base64.b64encode(digest).decode()}:")
+
+    def spoil(self, found):
+        with lock:
+            if found and switches["corrupt"]:
+                switches["corrupt"] -= 1
+                return bytes([found[0] ^ 1]) + found[1:]
+            if found and switches["short"]:
+                switches["short"] -= 1
+                self.close_connection = True
+                return found[:len(found) // 2]
+        return found
 
     def tell_token(self):
         path = urllib.parse.unquote(self.path).strip("/")
