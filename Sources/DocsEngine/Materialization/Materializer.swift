@@ -301,7 +301,7 @@ final class Materializer: Sendable {
     if isWhole { volume.becameWhole(content) }
     for waiter in ready { waiter.finish(nil) }
     if isWhole { state.withLock { $0.unsettled[ObjectIdentifier(content)] = content } }
-    if let failure { volume.fetchFailed(content, failure) }
+    if let failure { volume.fetchFailed(content, failure) } else { volume.troubles.end(.fetching) }
     guard wants else { return forgetIfIdle(content) }
     guard let failure else {
       return state.signal { state in

@@ -303,7 +303,9 @@ final class RemoteWatcher: Sendable {
         switch error.code {
         case .unreachable, .identityMissing: return doubtLink(error.message)
         case .cancelled: return
-        default: Log.error("asking for changes: \(error.message)")
+        default:
+          Log.error("asking for changes: \(error.message)")
+          volume.troubles.note(.looking, error.message)
         }
         full = true
       }

@@ -24,6 +24,8 @@ package struct VolumeStatus: Codable, Sendable {
   package var fetching: Int
   /// The first hundred items whose upload failed.
   package var failing: [ItemStatus]
+  /// Why the last fetch, and the last look at a folder, failed; none once one has succeeded.
+  package var troubles: [String]
   package var heldDeletes: Int
   package var paused: Bool
   package var diskFull: Bool
@@ -71,6 +73,7 @@ extension Volume {
         itemsInMemory: state.items.count, cacheBytes: state.cacheBytes, cacheLimit: configuration.cacheSize,
         dirtyItems: state.pending.count, dirtyBytes: state.dirtyBytes, uploading: state.running.count,
         fetching: materializer.fetching, failing: failing.map { status(of: $0, state) },
+        troubles: troubles.messages,
         heldDeletes: state.heldCount, paused: state.isPaused, diskFull: state.diskIsFull,
         uploadedBytes: state.uploadedBytes, fetchedBytes: state.fetchedBytes)
     }

@@ -24,6 +24,7 @@ package final class Volume: Sendable {
   let uploader: Uploader
   let remote: RemoteWatcher
   let housekeeper: Housekeeper
+  let troubles = Troubles()
   let tracksLosses = Atomic<Bool>(false)
 
   init(

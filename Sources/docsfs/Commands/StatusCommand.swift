@@ -153,6 +153,7 @@ struct MountReport: Encodable {
         "\(mountpoint): deletes of \(status.heldDeletes) items are held, since the container lacks so much at once; if that is "
           + "on purpose, run docsfs doctor \(mountpoint) --accept-deletes")
     }
+    for trouble in status.troubles { notes.append("\(mountpoint): \(trouble)") }
     for item in status.failing { notes.append("\(mountpoint)/\(item.path): \(item.error ?? item.sync)") }
     return notes
   }
