@@ -7,7 +7,7 @@ import XCTest
 /// which it ends.
 package final class CloudServer: Sendable {
   package enum Kind: String, Sendable {
-    case s3, moto, webdav, apache, xandikos
+    case s3, moto, webdav, apache, xandikos, wsgidav
     /// lighttpd behind a server that adds reports of changes.
     case sync
   }
@@ -22,13 +22,14 @@ package final class CloudServer: Sendable {
   private static let lighttpd = Result { try CloudServer(.webdav) }
   private static let apache = Result { try CloudServer(.apache) }
   private static let xandikos = Result { try CloudServer(.xandikos) }
+  private static let wsgidav = Result { try CloudServer(.wsgidav) }
   private static let sync = Result { try CloudServer(reportingFor: shared(.webdav)) }
 
   /// Skips the test where the server is not installed.
   package static func shared(_ kind: Kind) throws -> CloudServer {
     let programs: [Kind: String] = [
       .s3: "weed", .moto: "moto_server", .webdav: "lighttpd", .apache: "apache2", .sync: "lighttpd",
-      .xandikos: "xandikos",
+      .xandikos: "xandikos", .wsgidav: "wsgidav",
     ]
     let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "").components(separatedBy: ":") + ["/usr/sbin"]
     let program = programs[kind] ?? ""
@@ -41,6 +42,7 @@ package final class CloudServer: Sendable {
     case .webdav: return try lighttpd.get()
     case .apache: return try apache.get()
     case .xandikos: return try xandikos.get()
+    case .wsgidav: return try wsgidav.get()
     case .sync: return try sync.get()
     }
   }

@@ -12,7 +12,9 @@ extension WebDAVContainer {
       path: path, what: what, source: source, digest: digest, attributes: attributes, condition: condition)
     let isKept = condition == .absent ? rules.keepsAbsent : rules.keepsVersion
     let version: Version
-    if rules.tellsVersion, isKept {
+    if !rules.publishesWhole {
+      version = try sendAside(upload, rules, call)
+    } else if rules.tellsVersion, isKept {
       version = try send(upload, conditions: upload.conditions, call)
     } else if rules.hasLocks {
       version = try sendLocked(upload, rules, call)
@@ -65,6 +67,45 @@ extension WebDAVContainer {
         try check(upload, call)
         return try send(upload, conditions: [("If", "(<\(token)>)")], call)
       }
+    }
+  }
+
+  /// Where a PUT that breaks off would leave a part of the file: into docsfs's own folder, and from there to its place.
+  private func sendAside(_ upload: DAVUpload, _ rules: DAVRules, _ call: CallContext) throws(ContainerError) -> Version
+  {
+    let aside = hidden.appending(freshName("upload"))
+    var sent = upload
+    sent.path = aside
+    do throws(ContainerError) {
+      _ = try send(sent, conditions: [], call)
+      try publish(aside, upload, rules, call)
+    } catch {
+      // Also for a call that was cancelled.
+      _ = try? client.send(client.request("DELETE", aside, upload.what), CallContext(timeout: 10))
+      throw error
+    }
+    guard let found = try resource(upload.path, upload.what, call), found.size == upload.source.size else {
+      throw ContainerError(.inconsistent, "\(upload.what): the server has something else than was sent")
+    }
+    return found.version
+  }
+
+  private func publish(
+    _ aside: ContainerPath, _ upload: DAVUpload, _ rules: DAVRules, _ call: CallContext
+  ) throws(ContainerError) {
+    guard upload.source.isStillCurrent() else {
+      throw ContainerError(.cancelled, "\(upload.what): it has changed meanwhile")
+    }
+    try check(upload, call)
+    guard case .version = upload.condition else {
+      return try move(aside, to: upload.path, isFolder: false, upload.what, call)
+    }
+    guard rules.hasLocks else {
+      return try move(aside, to: upload.path, isFolder: false, replacing: "", upload.what, call)
+    }
+    try withLock(upload.path, upload.what, call) { token throws(ContainerError) in
+      try check(upload, call)
+      try move(aside, to: upload.path, isFolder: false, replacing: token, upload.what, call)
     }
   }
 

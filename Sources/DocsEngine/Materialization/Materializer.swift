@@ -224,6 +224,8 @@ final class Materializer: Sendable {
     }
     forget(0..<last.size, content, last.generation, volume)
     volume.countNothing(content)
+    // What was read of it meanwhile is in the kernel's cache.
+    volume.tellKernel { $0.invalidateContent(content.node) }
     let isHopeless = content.local.withLock { local in
       local.unproven += 1
       guard local.unproven >= Self.proofs else { return false }
@@ -408,6 +410,9 @@ extension Content {
           local.sequential =
             gap.lowerBound == local.demandEnd ? local.sequential + (gap.upperBound - gap.lowerBound) : 0
           local.readAhead = local.sequential < 1 << 20 ? 0 : min(4 << 20, max(256 << 10, local.readAhead * 2))
+          // A small file comes as a whole, so that it can be proven before anybody reads of it.
+          let isWhole = minimum > 0 && local.size <= Materializer.streamLength && local.extents.isEmpty
+          if isWhole, local.inFlight.isEmpty { return local.claim(0..<local.size) }
           let length = max(minimum, local.readAhead, min(gap.upperBound - gap.lowerBound, 4 << 20))
           let end = min(local.size, gap.lowerBound + length)
           local.demandEnd = end
