@@ -28,7 +28,6 @@ struct DAVPlace: Sendable {
 final class WebDAVContractTests: XCTestCase {
   func testLighttpd() throws { try run(.webdav, longestName: 240) }
   func testApache() throws { try run(.apache) }
-  func testAServerThatWritesFilesInPlace() throws { try run(.wsgidav) }
 
   private func run(_ kind: CloudServer.Kind, longestName: Int = 255) throws {
     _ = try DAVPlace(kind)

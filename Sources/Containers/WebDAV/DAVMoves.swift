@@ -129,15 +129,14 @@ extension WebDAVContainer {
     return item
   }
 
-  /// `replacing`: what is at `target`, which is locked by that token where it is not empty.
   func move(
-    _ path: ContainerPath, to target: ContainerPath, isFolder: Bool, replacing token: String? = nil, _ what: String,
+    _ path: ContainerPath, to target: ContainerPath, isFolder: Bool, replaces: Bool = false, _ what: String,
     _ call: CallContext
   ) throws(ContainerError) {
     var request = client.request("MOVE", path, isFolder: isFolder, what)
-    let destination = address.server + address.path(target, isFolder: isFolder)
-    request.headers = [("Destination", destination), ("Overwrite", token == nil ? "F" : "T")]
-    if let token, !token.isEmpty { request.headers.append(("If", "<\(destination)> (<\(token)>)")) }
+    request.headers = [
+      ("Destination", address.server + address.path(target, isFolder: isFolder)), ("Overwrite", replaces ? "T" : "F"),
+    ]
     let response = try client.send(request, call)
     switch response.status {
     case 200..<207: return

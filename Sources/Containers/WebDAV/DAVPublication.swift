@@ -51,13 +51,17 @@ extension WebDAVContainer {
     return ContentDigest(.md5, found.md5)
   }
 
+  /// A resource of docsfs's own that stands for a path.
+  private func lockName(_ path: ContainerPath) -> ContainerPath {
+    hidden.appending((try? ItemName("lock-" + hex(Digest.of(path.bytes)).prefix(32))) ?? .root)
+  }
+
   /// A new name is locked by a resource of docsfs's own: others would see a lock of the name itself as an empty file.
   private func sendLocked(_ upload: DAVUpload, _ rules: DAVRules, _ call: CallContext) throws(ContainerError) -> Version
   {
     switch upload.condition {
     case .absent:
-      let lock = (try? ItemName("lock-" + hex(Digest.of(upload.path.bytes)).prefix(32))) ?? .root
-      return try withLock(hidden.appending(lock), upload.what, call) { _ throws(ContainerError) in
+      return try withLock(lockName(upload.path), upload.what, call) { _ throws(ContainerError) in
         try check(upload, call)
         return try send(upload, conditions: rules.keepsAbsent ? upload.conditions : [], call)
       }
@@ -100,13 +104,13 @@ extension WebDAVContainer {
     guard case .version = upload.condition else {
       return try move(aside, to: upload.path, isFolder: false, upload.what, call)
     }
-    guard rules.hasLocks else {
-      return try move(aside, to: upload.path, isFolder: false, replacing: "", upload.what, call)
+    let replace = { () throws(ContainerError) in
+      try self.check(upload, call)
+      try self.move(aside, to: upload.path, isFolder: false, replaces: true, upload.what, call)
     }
-    try withLock(upload.path, upload.what, call) { token throws(ContainerError) in
-      try check(upload, call)
-      try move(aside, to: upload.path, isFolder: false, replacing: token, upload.what, call)
-    }
+    guard rules.hasLocks else { return try replace() }
+    // Not the file itself: where it is missing for a moment, a lock would make an empty one.
+    try withLock(lockName(upload.path), upload.what, call) { _ throws(ContainerError) in try replace() }
   }
 
   private func check(_ upload: DAVUpload, _ call: CallContext) throws(ContainerError) {

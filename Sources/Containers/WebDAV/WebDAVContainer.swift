@@ -4,8 +4,10 @@
 /// on servers that know `X-OC-Mtime` (Nextcloud, ownCloud) the file itself has the time, to the second.
 ///
 /// Files are put with conditions. Where the server does not keep them, or does not say which version came of it, a lock
-/// keeps others away meanwhile; where it has no locks either, what is there is looked at right before. Attributes of users it cannot
-/// hold, symlinks only as a `LinkFileContainer` over it makes them.
+/// keeps others away meanwhile; where it has no locks either, what is there is looked at right before. On a server that
+/// would leave a part of an upload that breaks off, files go into docsfs's own folder first, and are moved from there.
+///
+/// Attributes of users it cannot hold, symlinks only as a `LinkFileContainer` over it makes them.
 package final class WebDAVContainer: Container {
   package let url: String
   let client: DAVClient

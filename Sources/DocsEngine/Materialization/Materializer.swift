@@ -321,8 +321,8 @@ final class Materializer: Sendable {
   }
 
   private func forgetIfIdle(_ content: Content) {
-    guard content.isIdle else { return }
-    state.withLock { $0.watched[ObjectIdentifier(content)] = nil }
+    // In one: whoever begins to wait in between would be watched by nobody, and wait for ever.
+    state.withLock { if content.isIdle { $0.watched[ObjectIdentifier(content)] = nil } }
   }
 
   // MARK: Settling
