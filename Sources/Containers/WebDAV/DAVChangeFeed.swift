@@ -212,10 +212,13 @@ final class DAVChangeFeed: ChangeFeed {
         tree.withLock { $0.beside <= max(Self.mostBeside, $0.inside) }
       }
     } catch {
-      if [.unreachable, .identityMissing, .cancelled].contains(error.code) { throw error }
+      if error.code == .cancelled { throw error }
+      // What is wrong beside that, the listings of the folders will tell.
       let isTooLarge = tree.withLock { $0.beside > max(Self.mostBeside, $0.inside) }
+      let isRefused = error.code == .permissionDenied || error.code == .notRepresentable
       state.withLock { state in
-        if isTooLarge { state.tooFew = watched.count * 2 } else { state.refusesDepth = error.code == .permissionDenied }
+        if isTooLarge { state.tooFew = watched.count * 2 }
+        state.refusesDepth = isRefused
       }
       return everything(watched)
     }

@@ -274,6 +274,15 @@ class StoreTestCase: MountedTestCase {
       assertErrno(.EIO, "corrupt") { _ = try Sys.contents(two.path("f4")) }
       assertEventually("corrupt: the reason") { status(two).contains("do not match") }
       try two.control("cloud online")
+      // One too large to be proven before it is read: what was wrong is not kept, in the kernel's cache neither.
+      let large = patterned(9_000_000, seed: 6)
+      try Sys.put(one.path("large"), large)
+      try one.settle()
+      assertEventually("listed") { Sys.exists(two.path("large")) }
+      try two.control("cloud corrupt times=1 op=fetch")
+      _ = try? Sys.contents(two.path("large"))
+      try assertEventually("fetched again") { try two.state("large") == "materialized" }
+      assertBytes(try Sys.contents(two.path("large")), large, "fetched again")
     }
     assertBytes(try Sys.contents(two.path("f4")), bytes)
     assertEventually("it is over") { !status(two).contains("HTTP") && !status(two).contains("match") }
