@@ -164,13 +164,20 @@ extension WebDAVContainer {
     _ path: ContainerPath, _ what: String, _ call: CallContext, _ body: (String) throws(ContainerError) -> R
   ) throws(ContainerError) -> R {
     let token = try lock(path, what, call)
-    defer {
-      var request = client.request("UNLOCK", path, what)
-      request.headers = [("Lock-Token", "<\(token)>")]
-      // Also for a call that was cancelled.
-      _ = try? client.send(request, CallContext(timeout: 10))
-    }
+    defer { unlock(path, token, what) }
     return try body(token)
+  }
+
+  /// Also for a call that was cancelled, and again where the server fails: a lock that stays keeps everybody away until its
+  /// time is over.
+  private func unlock(_ path: ContainerPath, _ token: String, _ what: String) {
+    var request = client.request("UNLOCK", path, what)
+    request.headers = [("Lock-Token", "<\(token)>")]
+    let call = CallContext(timeout: 10)
+    for pause in [0.05, 0.2, 0.5, 1] {
+      if let response = try? client.send(request, call), response.status < 500 { return }
+      guard (try? call.sleep(pause, what)) != nil else { return }
+    }
   }
 
   private func lock(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError) -> String {
