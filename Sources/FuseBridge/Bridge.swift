@@ -8,7 +8,8 @@ final class Bridge: @unchecked Sendable {  // its variables are set before any t
   let volume: Volume
   let options: FuseOptions
   let interruptions = InterruptionTable()
-  let handshake = Handshake()
+  let handshake: Handshake
+  let passthrough = Passthrough()
   let amendments = ReplyAmendments()
   let faults: FaultInjector?
   private(set) var session: OpaquePointer?
@@ -20,6 +21,7 @@ final class Bridge: @unchecked Sendable {  // its variables are set before any t
     self.volume = volume
     self.options = options
     faults = options.faults
+    handshake = Handshake(asksPassthrough: options.io != .cached)
   }
 
   deinit {

@@ -24,6 +24,16 @@ package struct CacheLifetimes: Sendable {
   }
 }
 
+/// Who reads and writes content files.
+package enum IOMode: String, Sendable {
+  /// The kernel by itself, where it can.
+  case auto
+  /// The kernel by itself, or there is no mount.
+  case passthrough
+  /// The volume, behind the kernel's page cache.
+  case cached
+}
+
 package struct FuseOptions: Sendable {
   package var allowOther = false
   package var readOnly = false
@@ -32,6 +42,7 @@ package struct FuseOptions: Sendable {
   /// What `mount` and `df` show as the device: the state directory.
   package var fsname: String
   package var lifetimes = CacheLifetimes.long
+  package var io = IOMode.cached
   /// What can make the mount fail.
   package var faults: FaultInjector?
   /// What `.docsfs` in the root is connected to; nil: there is none.

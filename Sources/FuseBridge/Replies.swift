@@ -37,8 +37,7 @@ extension Request {
   func opened(_ result: Result<FileHandle, Errno>, _ node: NodeID) {
     settle(result) { handle in
       let open = bridge.open(handle, node, by: caller.pid)
-      var info = fileInfo(open)
-      if answer({ fuse_reply_open($0, &info) }) { return }
+      if answer({ reply($0, open) }) { return }
       open.giveBack()
       bridge.closed(open)
     }
@@ -47,9 +46,8 @@ extension Request {
   func created(_ result: Result<(Entry, FileHandle), Errno>) {
     settle(result) { (entry, handle) in
       let open = bridge.open(handle, entry.node, by: caller.pid)
-      var info = fileInfo(open)
-      var param = fuse_entry_param(entry, bridge.lifetimes)
-      if answer({ fuse_reply_create($0, &param, &info) }) { return }
+      let param = fuse_entry_param(entry, bridge.lifetimes)
+      if answer({ reply($0, param, open) }) { return }
       open.giveBack()
       bridge.closed(open)
       volume.forget(entry.node, count: 1)
@@ -117,11 +115,27 @@ extension Request {
   }
 }
 
-/// What the kernel caches of a file stays valid from open to open: other content comes as another node.
+private func reply(_ raw: OpaquePointer, _ open: OpenFile) -> Int32 {
+  guard open.backing == 0 else { return replyBytes(raw, fuse_open_out(open)) }
+  var info = fileInfo(open)
+  return fuse_reply_open(raw, &info)
+}
+
+private func reply(_ raw: OpaquePointer, _ entry: fuse_entry_param, _ open: OpenFile) -> Int32 {
+  var entry = entry
+  guard open.backing == 0 else {
+    return replyBytes(raw, CreateReply(entry: fuse_entry_out(entry), open: fuse_open_out(open)))
+  }
+  var info = fileInfo(open)
+  return fuse_reply_create(raw, &entry, &info)
+}
+
+/// What the kernel caches of a file stays valid from open to open, where it was not written past the cache: other
+/// content comes as another node.
 private func fileInfo(_ open: OpenFile) -> fuse_file_info {
   var info = fuse_file_info()
   info.fh = open.retainedAddress()
-  info.keep_cache = 1
+  if open.handle.keepsPages { info.keep_cache = 1 }
   if open.isDirect { info.direct_io = 1 }
   return info
 }

@@ -43,6 +43,8 @@ struct ItemRecord: Sendable {
     static let remoteNewer = Flags(rawValue: 64)
     /// This is the copy that kept local edits aside from somebody else's version.
     static let conflict = Flags(rawValue: 128)
+    /// Programs may be writing the content file without our hearing of it: after a crash it counts as dirty.
+    static let lent = Flags(rawValue: 256)
   }
 
   var id: ItemID

@@ -58,6 +58,7 @@ extension Volume {
     record.pending = nil
     record.bytes = 0
     record.flags = [.whole, .contentDirty, .conflict]
+    if content.loan?.isWritable == true { record.flags.insert(.lent) }
     let (number, size) = content.local.withLock { ($0.number, $0.size) }
     record.content = number
     record.size = size

@@ -47,7 +47,7 @@ final class ContentSnapshot: UploadSource {
   private static func open(
     _ number: Int64, _ store: ContentStore, copies: Bool
   ) throws(Errno) -> (ContentFile, Int64) {
-    var file = try store.open(number, create: false)
+    var file = try store.openForReading(number)
     if copies { file = try store.unnamedCopy(of: file) }
     var info = stat()
     guard fstat(file.fd, &info) == 0 else { throw Errno.current }

@@ -209,12 +209,17 @@ extension Volume {
     let isOverdue = locked { _ in
       item.dirtySince != 0 && Clock.now() > item.dirtySince &+ UInt64(configuration.uploadBound * 1e9)
     }
+    try settleMappings(content)
     // As long as bytes go out there is progress.
     let snapshot = try ContentSnapshot.take(
       content, store, copies: isOverdue, { call.extend(self.configuration.timeo) }
     ) {
       // A file that is never quiet is uploaded all the same, from a copy.
-      isOverdue || self.locked { _ in item.revision == work.revision && content.writesInFlight == 0 }
+      isOverdue
+        || self.locked { state in
+          self.noticeWrites(content, &state)
+          return item.revision == work.revision && content.writesInFlight == 0
+        }
     }
     let digest = try snapshot.digest(call)
     try noteJob(item, work.place, digest: digest, size: snapshot.size)
@@ -238,6 +243,7 @@ extension Volume {
     state.updateVacating(item, before: before)
     if item.isDeleted || item.isGone { return state.queue(item) }
     if case .put = work.step {
+      if let content = item.content { noticeWrites(content, &state) }
       if item.revision == work.revision, item.content?.writesInFlight ?? 0 == 0 {
         state.setDirty(item, false)
         item.dirtySince = 0

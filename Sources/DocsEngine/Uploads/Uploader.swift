@@ -124,7 +124,7 @@ final class Uploader: Sendable {
     _ content: Content, _ volume: Volume, _ wait: @escaping Interruptible, _ reply: @escaping Reply<Void>
   ) {
     let interruption = wait()
-    let isDirty = volume.locked { _ in content.owner.record.pending != nil }
+    let isDirty = volume.locked { $0.pending.contains(content.owner.id) }
     guard isDirty else { return reply(.success(())) }
     let finish: @Sendable (Errno?) -> Void = { reply($0.map { .failure($0) } ?? .success(())) }
     let id = state.withLock { state in
@@ -141,7 +141,7 @@ final class Uploader: Sendable {
 
   /// Lets those go who wait for an item that is uploaded by now, or whose upload failed.
   func uploadEnded(_ item: Item, _ failure: Errno?, _ volume: Volume) {
-    let isPending = volume.locked { _ in item.record.pending != nil }
+    let isPending = volume.locked { $0.pending.contains(item.id) }
     guard !isPending || failure != nil else { return }
     let entries = state.withLock { state in
       let ids = state.waitingForUpload.filter { $0.value.content.owner === item }.keys

@@ -13,6 +13,10 @@ package struct VolumeStatus: Codable, Sendable {
   package var linkReason: String?
   /// What a person should know that the container cannot promise.
   package var containerNote: String?
+  /// `passthrough`: the kernel reads and writes content files by itself; `cached`: the volume does.
+  package var io: String
+  /// Why it is not passthrough, where that was asked for.
+  package var ioReason: String?
   package var epoch: Int
   package var items: Int
   package var itemsInMemory: Int
@@ -58,7 +62,8 @@ package struct CommandProgress: Sendable {
 // What people ask for by name. These block, and run on threads of their caller's.
 extension Volume {
   package func status() -> VolumeStatus {
-    locked { state in
+    noticeAllWrites()
+    return locked { state in
       let failing = state.pending.compactMap { state.items[$0] }.filter { $0.record.error != nil }.prefix(100)
       var reason: String?
       var link = "connected"
@@ -68,7 +73,9 @@ extension Volume {
       }
       return VolumeStatus(
         container: container.url, containerID: containerID?.text, stateDirectory: configuration.stateDirectory,
-        link: link, linkReason: reason, containerNote: container.traits.weakness, epoch: state.epoch,
+        link: link, linkReason: reason, containerNote: container.traits.weakness,
+        io: lends.load(ordering: .acquiring) ? "passthrough" : "cached", ioReason: refusalToLend.withLock { $0 },
+        epoch: state.epoch,
         items: state.itemCount,
         itemsInMemory: state.items.count, cacheBytes: state.cacheBytes, cacheLimit: configuration.cacheSize,
         dirtyItems: state.pending.count, dirtyBytes: state.dirtyBytes, uploading: state.running.count,
@@ -84,7 +91,7 @@ extension Volume {
     return ItemStatus(
       path: (try? state.localPath(item))?.description ?? item.record.place.name.description,
       kind: kinds[item.record.kind] ?? "file", size: item.record.size, state: contentState(item).rawValue,
-      sync: syncState(item).rawValue, pinned: state.isPinned(item), progress: progress(item),
+      sync: syncState(item, state).rawValue, pinned: state.isPinned(item), progress: progress(item),
       error: item.record.error)
   }
 
@@ -269,6 +276,7 @@ extension Volume {
   package func waitUntilIdle(
     timeout: Double?, cancelled: () -> Bool, progress: (CommandProgress) -> Void
   ) -> [ItemStatus] {
+    noticeAllWrites()
     let end = timeout.map { Clock.now() + UInt64($0 * 1e9) }
     let (items, bytesBefore, failuresBefore) = locked { state in
       let items = state.pending.compactMap { state.items[$0] }

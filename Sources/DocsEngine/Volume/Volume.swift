@@ -26,6 +26,10 @@ package final class Volume: Sendable {
   let housekeeper: Housekeeper
   let troubles = Troubles()
   let tracksLosses = Atomic<Bool>(false)
+  /// Whether content files are lent to the kernel (`Loan`).
+  let lends = Atomic<Bool>(false)
+  /// Why not, where they were to be.
+  let refusalToLend = Guarded<String?>(nil)
 
   init(
     _ configuration: VolumeConfiguration, _ container: any Container, _ catalog: Catalog, _ store: ContentStore,
@@ -75,6 +79,7 @@ package final class Volume: Sendable {
       Log.error("\(container.url) does not end what it was asked for; left to itself")
     }
     kernel.withLock { $0 = nil }
+    noticeAllWrites()
     settleDirtySizes()
     flush()
     _ = store.syncAll()

@@ -70,7 +70,9 @@ extension Volume {
       let item = Item(record)
       state.items[item.id] = item
       state.pending.insert(item.id)
-      if record.isDirty { takeFromContentFile(item, store, &state) }
+      if record.flags.contains(.lent) { state.setDirty(item, true) }
+      if item.record.isDirty { takeFromContentFile(item, store, &state) }
+      if record.flags.contains(.lent) { resumeLoan(item, store, &state) }
       if let job = record.job { state.recalling[job.place] = item.id }
       state.updateVacating(item, before: nil)
     }
@@ -103,6 +105,18 @@ extension Volume {
       state.countBytes(item, 0)
     }
     state.queue(item)
+  }
+
+  /// A file that was lent for writing when the process ended. Programs may still map it, and write.
+  private static func resumeLoan(_ item: Item, _ store: ContentStore, _ state: inout VolumeState) {
+    guard let file = try? store.openForReading(item.record.content), let info = file.status else {
+      item.record.flags.remove(.lent)
+      return state.queue(item)
+    }
+    let content = state.content(of: item)
+    content.loan = Loan(file: file, isWritable: true, isRecorded: true, stamp: FileStamp(info))
+    content.opens += 1
+    state.lent[ObjectIdentifier(content)] = content
   }
 
   /// The sizes and times of what is being written go into the catalog.

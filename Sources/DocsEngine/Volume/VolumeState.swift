@@ -65,6 +65,8 @@ struct VolumeState {
   var looks = 0
   /// Where jobs of the last process may have ended.
   var recalling: [Place: ItemID] = [:]
+  /// Contents whose files are lent for writing.
+  var lent: [ObjectIdentifier: Content] = [:]
   /// The uploads that are running, and the places that they change.
   var running: [ItemID: Place] = [:]
 
@@ -244,7 +246,8 @@ struct VolumeState {
       if item.record.pending == nil { item.record.pending = Timestamp.now().nanoseconds }
       pending.insert(item.id)
     } else {
-      item.record.pending = nil
+      // The journal is also where a crashed process finds what was lent.
+      if !item.record.flags.contains(.lent) { item.record.pending = nil }
       pending.remove(item.id)
     }
   }
@@ -312,6 +315,7 @@ struct VolumeState {
     let r = item.record
     var size = r.size
     var blocks: Int64 = 0
+    var (modified, changed) = (r.modified, r.changed)
     switch r.kind {
     case .folder:
       size = 4096
@@ -321,10 +325,14 @@ struct VolumeState {
       if let content, !content.isCurrent { size = content.local.withLock { $0.size } }
       // Never 0 for what has bytes: `tar -S` would archive zeros unread.
       blocks = size == 0 ? 0 : max(1, (r.bytes + 511) / 512)
+      if let info = content?.loan?.changedStatus {
+        (size, blocks) = (Int64(info.st_size), Int64(info.st_blocks))
+        (modified, changed) = (Timestamp(info.st_mtim), Timestamp(info.st_ctim))
+      }
     }
     return Attributes(
       id: r.id, kind: r.kind, mode: r.mode, links: item.isDeleted || item.isGone ? 0 : 1, uid: r.uid, gid: r.gid,
-      size: size, blocks: blocks, accessed: r.accessed, modified: r.modified, changed: r.changed)
+      size: size, blocks: blocks, accessed: r.accessed, modified: modified, changed: changed)
   }
 
   /// An answer to a lookup, which the kernel will forget again.

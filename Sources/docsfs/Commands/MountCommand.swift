@@ -11,7 +11,7 @@ enum MountCommand {
       tools use, or webdav+https://HOST/PATH, with those of ~/.netrc. Without --container it is your default container, which is made on first use. Local state, edits that are not uploaded yet among it, is kept in \
       ~/.local/state/docsfs.
 
-      Mount options (-o): ro, allow_other, nonempty, materialize=open|range, faults=on|off, io=auto|cached, \
+      Mount options (-o): ro, allow_other, nonempty, materialize=open|range, faults=on|off, io=auto|passthrough|cached, \
       fsync=local|cloud, cache_size=SIZE, min_free=SIZE|PERCENT, poll=TIME, timeo=TIME, \
       no_materialize=PROGRAM[:PROGRAM...], placeholder_style=plain|stub, offline_writes=queue|erofs, and \
       those of fstab.

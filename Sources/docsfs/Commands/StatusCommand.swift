@@ -142,6 +142,7 @@ struct MountReport: Encodable {
     var notes: [String] = []
     if let reason = status.linkReason { notes.append("\(mountpoint): \(reason)") }
     if let note = status.containerNote { notes.append("\(mountpoint): \(note)") }
+    if let reason = status.ioReason { notes.append("\(mountpoint): no kernel passthrough: \(reason)") }
     if let faults, faults.rules.contains(where: { $0.remaining != 0 }) {
       notes.append(
         "\(mountpoint): faults are armed; docsfs fault \(mountpoint) shows them, docsfs fault \(mountpoint) clear ends them"

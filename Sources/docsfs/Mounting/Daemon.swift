@@ -69,6 +69,7 @@ struct Daemon {
     var options = FuseOptions(fsname: plan.state.path.text)
     options.allowOther = plan.options.allowOther
     options.readOnly = plan.options.readOnly
+    options.io = plan.options.faults ? .cached : plan.options.io
     options.kernel = plan.options.kernel
     options.faults = commands.faults
     options.control = MountControl(commands)
