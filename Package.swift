@@ -56,7 +56,7 @@ let package = Package(
     .target(
       name: "TestSupport",
       dependencies: ["Containers", "DocsEngine", "DocumentMigration", "StorageErrors", "CLinux"],
-      path: "Tests/TestSupport", swiftSettings: strict),
+      path: "Tests/TestSupport", exclude: ["Servers"], swiftSettings: strict),
     .testTarget(
       name: "StorageErrorsTests", dependencies: ["StorageErrors", "TestSupport"], swiftSettings: strict),
     // Swift 5, as its author had it.

@@ -206,10 +206,21 @@ package struct ChangeHint: Hashable, Sendable {
   }
 }
 
+/// Tells of changes by itself, or learns of them when it is told to `ask`.
 package protocol ChangeFeed: AnyObject, Sendable {
   /// Tells about `folder` from now on; false when it cannot (too many), so that it must be polled.
   func watch(_ folder: ContainerPath) -> Bool
   func unwatch(_ folder: ContainerPath)
+  /// Whether it learns of changes by `ask` alone.
+  var asks: Bool { get }
+  /// Called once a poll, from one thread: a feed that has to ask does it now. When it returns, the handler has been told
+  /// of every folder that is watched and may have changed; when it throws, nothing is known of any of them.
+  func ask(_ call: CallContext) throws(ContainerError)
   /// Returns when no handler runs any more.
   func stop()
+}
+
+extension ChangeFeed {
+  package var asks: Bool { false }
+  package func ask(_ call: CallContext) throws(ContainerError) {}
 }

@@ -157,11 +157,32 @@ package final class FaultingContainer: Container {
   }
 
   package func changeFeed(_ handler: @escaping @Sendable ([ChangeHint]) -> Void) -> (any ChangeFeed)? {
-    base.changeFeed { [weak self] hints in
+    let feed = base.changeFeed { [weak self] hints in
       // No message comes through a network that is down; what it tells is found by looking, afterwards.
       guard let self, !self.conditions.offline else { return }
       handler(hints)
     }
+    return feed.map { FaultyFeed(base: $0, cloud: self) }
+  }
+
+  /// A feed that asks meets what a listing meets.
+  private final class FaultyFeed: ChangeFeed {
+    private let base: any ChangeFeed
+    private let cloud: FaultingContainer
+
+    init(base: any ChangeFeed, cloud: FaultingContainer) {
+      self.base = base
+      self.cloud = cloud
+    }
+
+    func watch(_ folder: ContainerPath) -> Bool { base.watch(folder) }
+    func unwatch(_ folder: ContainerPath) { base.unwatch(folder) }
+    func stop() { base.stop() }
+    func ask(_ call: CallContext) throws(ContainerError) {
+      guard base.asks else { return }
+      try cloud.meet(.list, "ask for changes", call) { _, _ throws(ContainerError) in try base.ask(call) }
+    }
+    var asks: Bool { base.asks }
   }
 
   // MARK: - Changes

@@ -44,6 +44,7 @@ final class CloudMountTests: MountedTestCase {
 
   func testTwoDevicesOfAnS3Bucket() throws { try twoDevices(.s3) }
   func testTwoDevicesOfAWebDAVFolder() throws { try twoDevices(.webdav) }
+  func testTwoDevicesOfAWebDAVFolderThatReportsChanges() throws { try twoDevices(.sync) }
 
   func testAnUploadInPartsGoesOnAfterAKill() throws {
     let place = try CloudPlace(.s3)

@@ -104,6 +104,13 @@ func percentDecoded(_ text: some Collection<UInt8>) -> [UInt8]? {
   return decoded
 }
 
+/// Two digits a byte; nil for what is none.
+func hexDecoded(_ text: some Collection<UInt8>) -> [UInt8]? {
+  let digits = text.compactMap(hexValue)
+  guard digits.count == text.count, digits.count % 2 == 0 else { return nil }
+  return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+}
+
 private func hexValue(_ byte: UInt8) -> UInt8? {
   switch byte {
   case 0x30...0x39: byte - 0x30

@@ -71,10 +71,7 @@ package final class S3Container: Container {
 
   package func checksum(of version: Version) -> ContentDigest? {
     guard version.bytes.count == 32, known.withLock({ $0.etagsAreMD5 }) else { return nil }
-    return percentDecoded(
-      version.bytes.enumerated().flatMap { $0.offset % 2 == 0 ? [0x25, $0.element] : [$0.element] }
-    )
-    .map { ContentDigest(.md5, $0) }
+    return hexDecoded(version.bytes).map { ContentDigest(.md5, $0) }
   }
 
   /// Whether an ETag is the MD5 of the bytes, which a copy then has as well.

@@ -124,10 +124,12 @@ extension Volume {
       content.failWaiters(.EIO)
       housekeeper.wake()
     case .permissionDenied, .readOnly, .preconditionFailed, .notEmpty, .notRepresentable:
+      troubles.note(.fetching, error.message)
       content.local.withLock { $0.streaming = false }
       content.failWaiters(error.code == .permissionDenied ? .EACCES : .EIO)
     case .busy, .timedOut, .inconsistent, .system:
       Log.warning("fetch failed", ["error": error.message])
+      troubles.note(.fetching, error.message)
     }
   }
 }

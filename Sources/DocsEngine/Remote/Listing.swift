@@ -81,8 +81,10 @@ extension Volume {
       // Followed from before it is listed: nothing can slip through in between.
       remote.follow(path)
       listing = try remote.withCall(self) { call throws(ContainerError) in try container.list(path, call) }
+      troubles.end(.looking)
     } catch {
       Log.error("listing failed", ["path": path, "error": error.message])
+      if error.code != .cancelled, error.code != .notFound { troubles.note(.looking, error.message) }
       if error.code == .unreachable || error.code == .identityMissing { remote.doubtLink(error.message) }
       if error.code == .notFound, attempt < 5, !locked({ $0.isStopping }) {
         remote.look(at: [ChangeHint(folder: path.parent)])

@@ -27,6 +27,8 @@ final class RemoteWatcher: Sendable {
     var probes = 0
     var wantsFullScan = false
     var watched: Set<ContainerPath> = []
+    /// Folders that could not be looked at, for a reason that may pass: the next poll does.
+    var unseen: Set<ContainerPath> = []
     /// Folders that are to be followed at these paths, and are not yet.
     var moved: Set<ContainerPath> = []
     var polls: UInt64 = 0
@@ -88,6 +90,9 @@ final class RemoteWatcher: Sendable {
       state.later.formUnion(hints)
     }
   }
+
+  /// This folder could not be looked at.
+  func lookAtNextPoll(_ folder: ContainerPath) { state.withLock { _ = $0.unseen.insert(folder) } }
 
   /// These were not found; they are removed when it is known how many they are.
   func miss(_ ids: [ItemID]) {
@@ -299,15 +304,35 @@ final class RemoteWatcher: Sendable {
     }
   }
 
-  /// Looks at every listed folder that the feed does not follow; at all of them when `full`.
+  /// Has the feed ask, and looks at every listed folder that it does not follow; at all of them when `full`, or when the
+  /// feed cannot tell.
   private func poll(_ volume: Volume, full: Bool) {
     tryOut(volume)
+    let unseen = state.withLock { state in
+      defer { state.unseen = [] }
+      return state.unseen
+    }
+    var full = full
+    if !full, let feed = feed.withLock({ $0 }) {
+      do throws(ContainerError) {
+        try withCall(volume) { call throws(ContainerError) in try feed.ask(call) }
+      } catch {
+        switch error.code {
+        case .unreachable, .identityMissing: return doubtLink(error.message)
+        case .cancelled: return
+        default:
+          Log.error("asking for changes failed", ["error": error.message])
+          volume.troubles.note(.looking, error.message)
+        }
+        full = true
+      }
+    }
     guard let folders = try? volume.catalog.listedFolders() else { return }
     var hints: [ChangeHint] = []
     for id in folders {
       guard case .success(let path) = volume.performNow({ state throws(Need) in try state.remoteFolderPath(id) })
       else { continue }
-      if full || !isFollowed(path) { hints.append(ChangeHint(folder: path)) }
+      if full || !isFollowed(path) || unseen.contains(path) { hints.append(ChangeHint(folder: path)) }
     }
     volume.scan(hints)
   }

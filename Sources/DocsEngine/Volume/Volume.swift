@@ -25,6 +25,7 @@ package final class Volume: Sendable {
   let remote: RemoteWatcher
   let housekeeper: Housekeeper
   package let counters = VolumeCounters()
+  let troubles = Troubles()
   let tracksLosses = Atomic<Bool>(false)
   /// Whether content files are lent to the kernel (`Loan`).
   let lends = Atomic<Bool>(false)

@@ -36,6 +36,8 @@ package struct VolumeStatus: Codable, Sendable {
   package var failingItems: Int
   /// A hundred of them at most.
   package var failing: [ItemStatus]
+  /// Why the last fetch, and the last look at a folder, failed; none once one has succeeded.
+  package var troubles: [String]
   package var heldDeletes: Int
   package var paused: Bool
   package var diskFull: Bool
@@ -108,7 +110,7 @@ extension Volume {
         dirtyItems: state.pending.count, dirtyBytes: state.dirtyBytes, oldestEdit: oldestEdit(&state),
         uploading: state.running.count, fetching: fetched.requests, fetchQueue: fetched.queued,
         transfers: sent.compactMap { upload($0, $1, state) } + fetched.contents.compactMap { download($0, state) },
-        failingItems: state.failing.count, failing: failing(state),
+        failingItems: state.failing.count, failing: failing(state), troubles: troubles.messages,
         heldDeletes: state.heldCount, paused: state.isPaused, diskFull: state.diskIsFull,
         uploadedBytes: state.uploadedBytes, fetchedBytes: state.fetchedBytes)
     }

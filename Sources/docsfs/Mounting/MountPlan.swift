@@ -103,7 +103,8 @@ extension MountPlan {
     guard let folder = address.folder else { return }
     let status: stat
     do { status = try folder.status() } catch {
-      if error == .ENOENT, address.isDefault { return }
+      // One that was there before may be away, as a cloud may be: what is known of it is shown.
+      if error == .ENOENT, address.isDefault || state.about() != nil { return }
       let hint = error == .ENOENT ? "; make it first, or mount the disk that holds it" : ""
       throw Failure(
         "the container \(folder) cannot be used: \(error.message.lowercasedFirst)\(hint)",

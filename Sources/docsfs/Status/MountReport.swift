@@ -63,6 +63,7 @@ struct MountReport: Encodable {
     if let reason = status.linkReason {
       lines.append("disconnected for \(Quantity.show(age: status.linkAge)): \(reason)")
     }
+    lines += status.troubles
     if status.paused { lines.append("uploads are paused") }
     if status.diskFull { lines.append("the state disk is full; writes are refused until there is room") }
     if let backlog = status.backlog { lines.append(backlog) }
