@@ -20,7 +20,7 @@ def make(folder, scale):
         os.environ, GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null", GIT_AUTHOR_DATE="2020-01-01T00:00Z",
         GIT_COMMITTER_DATE="2020-01-01T00:00Z")
     run = lambda *words: subprocess.run(
-        ["git", "-C", repository, "-c", "user.name=b", "-c", "user.email=b@example.org", *words], check=True,
+        ["git", "-C", repository, "-c", "gc.auto=0", "-c", "user.name=b", "-c", "user.email=b@example.org", *words], check=True,
         env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     run("init", "-q", "-b", "main")
     run("add", ".")

@@ -104,9 +104,13 @@ class Docsfs(Place):
         if not os.access(self.binary, os.X_OK):
             raise RuntimeError(f"{self.binary}: there is no such program; swift build -c release makes it")
         url = f"dir:{self.backing}" + (f"?{self.query}" if self.query else "")
-        extra = ["-o", ",".join(self.options)] if self.options else []
+        extra = ["-o", ",".join(self.mount_options)] if self.mount_options else []
         state = os.path.join(self.home, "state")
         return [self.binary, "mount", self.folder, "--container", url, "--state", state, "-f"] + extra
+
+    @property
+    def mount_options(self):
+        return self.options
 
     def run(self, *words):
         subprocess.run([self.binary, *words], check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
@@ -124,8 +128,18 @@ class Docsfs(Place):
         return found["VmRSS"], found["VmHWM"]
 
 
+class Passthrough(Docsfs):
+    """The kernel reads and writes content files by itself, or there is no mount."""
+
+    name = "docsfs-passthrough"
+
+    @property
+    def mount_options(self):
+        return (*self.options, "faults=off", "io=passthrough")
+
+
 def missing(program):
     raise RuntimeError(f"{program} is not installed")
 
 
-ALL = {place.name: place for place in (Place, Docsfs, Bindfs, Rclone)}
+ALL = {place.name: place for place in (Place, Docsfs, Passthrough, Bindfs, Rclone)}

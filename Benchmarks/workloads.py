@@ -39,7 +39,7 @@ def large_file(folder, scale, inputs):
     """One file, written, read and changed in sequence and at random."""
     watch = Stopwatch()
     path = os.path.join(folder, "large")
-    size = max(16, int(256 * scale)) * MEBIBYTE
+    size = max(16, int(1024 * scale)) * MEBIBYTE
     block = random.Random(1).randbytes(MEBIBYTE)
     watch.measure("sequential write", lambda: write_blocks(path, block, size))
     watch.measure("sequential write + fsync", lambda: write_blocks(path, block, size, sync=True))
@@ -66,9 +66,9 @@ def small_files(folder, scale, inputs):
     paths = [os.path.join(folders[number % 100], f"f{number}") for number in range(count)]
     watch.measure("mkdir", lambda: [os.mkdir(path) for path in folders])
     watch.measure("create", lambda: [put(path, b"x" * 1000) for path in paths])
-    watch.measure("stat, warm", lambda: [os.stat(path) for path in paths])
     if drop_caches():
         watch.measure("stat, cold", lambda: [os.stat(path) for path in paths])
+    watch.measure("stat, again", lambda: [os.stat(path) for path in paths])
     watch.measure("readdir, warm", lambda: [os.listdir(path) for path in folders])
     watch.measure("open + read, warm", lambda: [read_all(path, 1000) for path in paths])
     if drop_caches():
@@ -122,14 +122,10 @@ def git(folder, scale, inputs):
     put(os.path.join(clone, "new"), b"line\n")
     who = ("-c", "user.name=b", "-c", "user.email=b@example.org")
     watch.measure("add + commit", lambda: (run("-C", clone, "add", "."), run("-C", clone, *who, "commit", "-qm", "b")))
-    watch.measure("rm and checkout", lambda: checkout(run, clone))
+    run("-C", clone, "rm", "-rq", ".")
+    watch.measure("checkout", lambda: run("-C", clone, "checkout", "-q", "HEAD", "--", "."))
     watch.measure("fsck", lambda: run("-C", clone, "fsck", "--no-progress"))
     return watch.seconds
-
-
-def checkout(run, clone):
-    run("-C", clone, "rm", "-rq", ".")
-    run("-C", clone, "checkout", "-q", "HEAD", "--", ".")
 
 
 def write_blocks(path, block, size, sync=False):

@@ -43,6 +43,15 @@ package final class Guarded<Value>: @unchecked Sendable {  // `value` is reached
     return result
   }
 
+  /// As `signal`, where one of those who wait is enough.
+  package func signalOne<R>(_ body: (inout Value) -> R) -> R {
+    pthread_mutex_lock(mutex)
+    defer { pthread_mutex_unlock(mutex) }
+    let result = body(&value)
+    pthread_cond_signal(condition)
+    return result
+  }
+
   /// Waits until `ready`, at most until `deadline` (CLOCK_MONOTONIC ns; nil: without end). Whether it became ready.
   @discardableResult
   package func wait(until deadline: UInt64? = nil, _ ready: (inout Value) -> Bool) -> Bool {

@@ -14,6 +14,8 @@ final class Uploader: Sendable {
     var nextWaiter: UInt64 = 0
     var isPaused = false
     var isStopped = false
+    /// A worker waits for what is due next.
+    var isWatched = false
     /// Files on their way.
     var sending: [ItemID: UploadProgress] = [:]
     var waitingForUpload: [UInt64: (content: Content, finish: @Sendable (Errno?) -> Void)] = [:]
@@ -110,20 +112,43 @@ final class Uploader: Sendable {
     while let item = nextItem() { volume.upload(item) }
   }
 
+  private enum Turn {
+    case stop
+    case take(Item)
+    /// Until then nothing is due. One worker at a time: in a burst something is due every moment, and all of them would
+    /// wake for each.
+    case watch(UInt64)
+    case follow
+  }
+
   private func nextItem() -> Item? {
+    var watches = false
     while true {
-      let (item, due, isStopped) = state.withLock { state -> (Item?, UInt64?, Bool) in
-        if state.isStopped { return (nil, nil, true) }
-        if state.isPaused { return (nil, nil, false) }
-        return (state.queue.popDue(Clock.now()), state.queue.nextDue, false)
+      let now = Clock.now()
+      let turn = state.withLock { state -> Turn in
+        if watches { state.isWatched = false }
+        watches = false
+        if state.isStopped { return .stop }
+        if !state.isPaused, let item = state.queue.popDue(now) { return .take(item) }
+        if state.isWatched { return .follow }
+        state.isWatched = true
+        let due = state.isPaused ? nil : state.queue.nextDue
+        return .watch(min(due ?? .max, now + 1_000_000_000))
       }
-      if isStopped { return nil }
-      if let item { return item }
-      let limit = min(due ?? .max, Clock.now() + 1_000_000_000)
-      state.wait(until: limit) { state in
-        // One that is due before what was waited for shortens the wait.
-        let next = state.queue.nextDue ?? .max
-        return state.isStopped || !state.isPaused && (next < limit || next <= Clock.now())
+      switch turn {
+      case .stop: return nil
+      case .take(let item):
+        // Somebody else watches now.
+        state.signalOne { _ in }
+        return item
+      case .watch(let limit):
+        watches = true
+        state.wait(until: limit) { state in
+          // One that is due before what was waited for shortens the wait.
+          let next = state.queue.nextDue ?? .max
+          return state.isStopped || !state.isPaused && (next < limit || next <= Clock.now())
+        }
+      case .follow: state.wait(until: now + 1_000_000_000) { $0.isStopped || !$0.isWatched }
       }
     }
   }

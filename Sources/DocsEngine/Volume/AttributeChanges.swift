@@ -41,10 +41,10 @@ extension Volume {
   ) {
     let changesNothing =
       change.mode == nil && change.uid == nil && change.gid == nil && change.accessed == nil && change.modified == nil
-    let recorded: Reply<(Attributes, Int64)> = { result in
+    let recorded: Reply<(Attributes, Content?)> = { result in
       reply(
-        result.map { attributes, number in
-          if number != 0 { self.stampContentFile(number, attributes.modified) }
+        result.map { attributes, dirty in
+          if let dirty { self.stampContentFile(of: dirty, attributes.modified) }
           return attributes
         })
     }
@@ -55,25 +55,26 @@ extension Volume {
         item = open.owner
       }
       if changesNothing {
-        return .done((node.stubbedItem == nil ? state.attributes(item, content) : state.stubAttributes(item), 0))
+        return .done((node.stubbedItem == nil ? state.attributes(item, content) : state.stubAttributes(item), nil))
       }
       try self.requireWritable(state, needsRoom: false)
       if let content { self.noticeWrites(content, &state) }
       self.apply(change, to: item, &state)
       self.changedLocally(item, &state)
-      let stamps = change.modified != nil && item.record.isDirty
+      let stamps = change.modified != nil && item.record.isDirty && item.record.kind == .file
       var shown = node.stubbedItem == nil ? state.attributes(item, content) : state.stubAttributes(item)
       // A lent file carries the new time only after this.
       if change.modified != nil { shown.modified = item.record.modified }
-      return .recorded((shown, stamps ? item.record.content : 0))
+      return .recorded((shown, stamps ? content ?? state.content(of: item) : nil))
     }
   }
 
   /// After a crash a dirty item has its time from the content file: it must carry one that was set by hand.
-  private func stampContentFile(_ number: Int64, _ modified: Timestamp) {
-    guard let file = try? store.open(number, create: false) else { return }
+  private func stampContentFile(of content: Content, _ modified: Timestamp) {
+    guard let file = try? content.openFile(store, create: false) else { return }
     let times = [modified.timespec, modified.timespec]
     futimens(file.fd, times)
+    closeIfUnused(content)
   }
 
   private func apply(_ change: AttributeChange, to item: Item, _ state: inout VolumeState) {
