@@ -37,6 +37,7 @@ package final class S3Container: Container {
 
   package var traits: ContainerTraits {
     var traits = ContainerTraits(hasIdentities: false, holdsMode: true, holdsXattrs: false, holdsSymlinks: false)
+    traits.attributesChangeAlone = true
     if let rules = known.withLock({ $0.rules }), !(rules.keepsAbsent && rules.keepsVersion) {
       traits.weakness = Self.weakness
     }

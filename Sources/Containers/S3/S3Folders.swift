@@ -98,7 +98,7 @@ extension S3Container {
       let item = try file(name, response, what)
       if let object = objects[name], Version(Array(object.etag.utf8)) == item.version {
         remembered[name] = item.attributes
-        remember(object, item.attributes)
+        if S3Metadata.isSettled(response) { remember(object, item.attributes) }
       } else {
         // It has changed since it was listed.
         gone.insert(name)
@@ -106,7 +106,8 @@ extension S3Container {
       }
     }
     for (name, object) in objects where !gone.contains(name) {
-      let stored = RemoteAttributes(mtime: object.changed.flatMap(S3Metadata.timestamp))
+      var stored = RemoteAttributes(mtime: object.changed.flatMap(S3Metadata.timestamp))
+      stored.areGuessed = true
       items.append(
         RemoteItem(
           name: name, kind: .file, size: object.size, version: Version(Array(object.etag.utf8)),
