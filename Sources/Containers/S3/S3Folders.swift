@@ -5,7 +5,7 @@ extension S3Container {
   /// So many objects of a folder are asked for their metadata; more are shown with the time they were stored.
   private static let askedObjects = 1_000
   private static let askers = 16
-  private static let rememberedObjects = 200_000
+  private static let rememberedObjects = 1_500_000
 
   package func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem] {
     let what = "cannot list \(folder)"
@@ -78,7 +78,11 @@ extension S3Container {
   private func files(
     _ objects: [ItemName: S3Page.Object], _ what: String, _ call: CallContext
   ) throws(ContainerError) -> [RemoteItem] {
-    var remembered = known.withLock { known in objects.mapValues { known.attributes[$0] } }
+    var remembered = known.withLock { known in
+      objects.mapValues { object in
+        known.attributes[object.hashValue].map { RemoteAttributes(mode: $0.mode, mtime: $0.mtime) }
+      }
+    }
     let unknown = remembered.filter { $0.value == nil }.keys.sorted().prefix(Self.askedObjects)
     let found = Guarded<[ItemName: HTTPResponse?]>([:])
     let names = Array(unknown)
@@ -117,9 +121,10 @@ extension S3Container {
   }
 
   private func remember(_ object: S3Page.Object, _ attributes: RemoteAttributes) {
+    guard let mtime = attributes.mtime else { return }
     known.withLock { known in
       if known.attributes.count >= Self.rememberedObjects { known.attributes = [:] }
-      known.attributes[object] = attributes
+      known.attributes[object.hashValue] = .init(mtime: mtime, mode: attributes.mode)
     }
   }
 }

@@ -7,6 +7,7 @@ extension Volume {
   /// Takes `content` away from its item: handles keep it, the name leads elsewhere from now on.
   func detach(_ content: Content, from item: Item, _ state: inout VolumeState) {
     state.nodes[content.node] = content
+    item.lastSeenVersion = item.lastSeenVersion ?? item.record.remote?.version
     item.content = nil
     item.node = state.newNode()
   }

@@ -10,11 +10,12 @@ a record that is torn or mixed with another shows. LOG has a line for each edit 
 
 An edit may be missing at the end only if a later step, which was answered, took its record away: one that had read the
 record in the very file that it truncated, overwrote, replaced or removed. That is known exactly where the step works
-on the handle that it has read from. unlink(2) and rename(2) go by name: where the version after the step is not the one
-from before the reading, the mount may have taken the other device's edit in between, and known more than the step had
-read; the account says so beside an edit that is lost there.
+on the handle that it has read from. unlink(2) and rename(2) go by name: where the file is another one after the step than
+it was before the reading, its device may have taken an edit of the other one over in between. Such an edit was there to be
+seen when it was taken away; the account counts it apart.
 """
 
+import collections
 import ctypes
 import errno
 import hashlib
@@ -66,13 +67,19 @@ def read_whole(fd):
     return b"".join(parts)
 
 
-def version(fd):
+def identity(fd):
+    """Which item an open file is, and the version that the mount has of it. They change when the mount takes an edit of
+    the other device over: handles keep what they have, the name leads elsewhere."""
     try:
-        return os.getxattr(fd, "user.docsfs.version")
+        version = os.getxattr(fd, "user.docsfs.version")
     except OSError as error:
         if error.errno != errno.ENODATA:
             raise
-        return None  # The container has it not yet.
+        version = None  # The container has it not yet.
+    return os.fstat(fd).st_ino, version
+
+
+Seen = collections.namedtuple("Seen", "identity data tags")
 
 
 class Device:
@@ -217,38 +224,38 @@ class Device:
         """As editors do: what was read, and more, goes to a temporary file, which then takes the name."""
         path = self.any_file()
         with self.opened(path, os.O_RDONLY) as old:
-            before, data = version(old.fileno()), read_whole(old.fileno())
-            tags = [tag for tag, _, _ in records(data)]
+            seen = self.look(old)
             tag, more = self.new_record()
             temporary = os.path.join(os.path.dirname(path), f".save-{tag}")
             with self.opened(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:
-                for at in range(0, len(data), 1 << 20):
-                    os.write(file.fileno(), data[at:at + (1 << 20)])
-                self.write(file.fileno(), temporary, "save", tag, more)
-            self.replace_name(temporary, path, old, before, tags, "save")
+                for at in range(0, len(seen.data), 1 << 20):
+                    os.write(file.fileno(), seen.data[at:at + (1 << 20)])
+                self.write(file.fileno(), path, "save", tag, more)
+            self.by_name(old, seen, path, "save", lambda: os.rename(temporary, path))
 
     def replace(self):
         source, path = self.any_file(), self.any_file()
-        if source == path:
-            return
-        with self.opened(path, os.O_RDONLY) as old:
-            before, tags = version(old.fileno()), [tag for tag, _, _ in records(read_whole(old.fileno()))]
-            self.replace_name(source, path, old, before, tags, "replace")
-
-    def replace_name(self, source, path, old, before, tags, step):
-        os.rename(source, path)
-        self.took_by_name(old, before, tags, path, step)
+        if source != path:
+            with self.opened(path, os.O_RDONLY) as old:
+                self.by_name(old, self.look(old), path, "replace", lambda: os.rename(source, path))
 
     def remove(self):
         path = self.any_file()
         with self.opened(path, os.O_RDONLY) as old:
-            before, tags = version(old.fileno()), [tag for tag, _, _ in records(read_whole(old.fileno()))]
-            os.unlink(path)
-            self.took_by_name(old, before, tags, path, "remove")
+            self.by_name(old, self.look(old), path, "remove", lambda: os.unlink(path))
 
-    def took_by_name(self, old, before, tags, path, step):
-        self.took(tags, path, step)
-        if version(old.fileno()) != before:
+    def look(self, file):
+        before = identity(file.fileno())
+        data = read_whole(file.fileno())
+        return Seen(before, data, [tag for tag, _, _ in records(data)])
+
+    def by_name(self, old, seen, path, step, action):
+        """Takes a name away from the file that was looked at, as far as one can tell."""
+        if identity(old.fileno()) != seen.identity:
+            return
+        action()
+        self.took(seen.tags, path, step)
+        if identity(old.fileno()) != seen.identity:
             self.note(unsure=os.path.relpath(path, self.folder), step=step)
 
     def move(self):
@@ -343,12 +350,16 @@ def account(folder, logs):
                     present.update(tag for tag, _, _ in records(file.read()))
                 except ValueError as error:
                     lines.append(f"{os.path.relpath(path, folder)}: {error}")
+    overtaken = 0
     for tag in sorted(acknowledged.keys() - gone - present):
         edit = acknowledged[tag]
-        near = [step for step in unsure if step["unsure"] == edit["path"] and step["at"] >= edit["at"]]
-        lines.append(f"lost: {edit}" + (f", perhaps by {near}" if near else ""))
+        if any(step["unsure"] == edit["path"] and step["at"] >= edit["at"] for step in unsure):
+            overtaken += 1
+        else:
+            lines.append(f"lost: {edit}")
     print(f"{len(acknowledged)} edits, {len(acknowledged.keys() & gone)} taken away later, {len(present)} there in "
-          f"{files} files; {len(unsure)} steps of which it is unsure what they knew; refused: {failures}", file=sys.stderr)
+          f"{files} files; {overtaken} perhaps taken away by one of {len(unsure)} steps that they overtook; "
+          f"refused: {failures}", file=sys.stderr)
     return lines
 
 
