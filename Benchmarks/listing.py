@@ -17,6 +17,9 @@ HEAD = (b"HTTP/1.1 200 OK\r\n" + DATE + b"Last-Modified: Sun, 29 Nov 2026 12:00:
 MISSING = b"HTTP/1.1 404 Not Found\r\n" + DATE + b"Content-Length: 0\r\n\r\n"
 
 
+NO_KEY = b"<Error><Code>NoSuchKey</Code></Error>"
+
+
 class ListingServer:
     """`folders` prefixes with `files` objects of 10 bytes each."""
 
@@ -84,8 +87,8 @@ class Connection(socketserver.BaseRequestHandler):
         parts = urllib.parse.urlsplit(target)
         query = dict(urllib.parse.parse_qsl(parts.query))
         if "list-type" not in query:
-            return MISSING
-        prefix, most, start = query["prefix"], int(query["max-keys"]), int(query.get("continuation-token", 0))
+            return MISSING.replace(b": 0", b": %d" % len(NO_KEY)) + NO_KEY
+        prefix, most, start = query.get("prefix", ""), int(query["max-keys"]), int(query.get("continuation-token", 0))
         folder = re.fullmatch(r"d(\d+)/", prefix)
         if folder and int(folder[1]) < self.server.folders:
             count, item = self.server.files, (
