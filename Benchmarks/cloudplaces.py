@@ -47,8 +47,8 @@ class Store:
         return self.container.replace(f"s3://{self.bucket}", f"s3://{self.bucket}/{prefix}", 1)
 
     def request(self, method, path, **query):
-        """A signed request for XML, by curl; its body."""
-        arguments = urllib.parse.urlencode(query, quote_via=urllib.parse.quote)
+        """A signed request for XML, by curl, which wants what it signs in order; its body."""
+        arguments = urllib.parse.urlencode(sorted(query.items()), quote_via=urllib.parse.quote)
         user = f"{self.keys['AWS_ACCESS_KEY_ID']}:{self.keys['AWS_SECRET_ACCESS_KEY']}"
         return subprocess.run(
             ["curl", "-sf", "-X", method, "-K", "-", f"{self.endpoint}/{path}?{arguments}"], text=True, check=True,
