@@ -57,36 +57,6 @@ final class CloudMountTests: MountedTestCase {
     try other.must("cmp '\(volume.home)/big' $M/big", within: 100)
   }
 
-  func testRcloneSeesTheSame() throws {
-    guard Shell.has("rclone") else { throw XCTSkip("rclone is not installed") }
-    let place = try CloudPlace(.s3)
-    let volume = try mount(place, "v")
-    let parts = place.url.components(separatedBy: "?")
-    let endpoint = parts[1].components(separatedBy: "&")[0].replacingOccurrences(of: "endpoint=", with: "")
-    let rclone = [
-      "RCLONE_CONFIG": "/dev/null", "RCLONE_CONFIG_C_TYPE": "s3", "RCLONE_CONFIG_C_PROVIDER": "Other",
-      "RCLONE_CONFIG_C_FORCE_PATH_STYLE": "true",
-      "RCLONE_CONFIG_C_ENDPOINT": endpoint, "RCLONE_CONFIG_C_REGION": "us-east-1", "RCLONE_CONFIG_C_ENV_AUTH": "true",
-      "R": "c:" + parts[0].dropFirst(5),
-    ]
-    volume.environment.merge(rclone) { $1 }
-    try volume.must("mkdir $M/d; seq 1000 > $M/d/n; touch -d '2001-02-03 04:05:06.123456789' $M/d/n")
-    try sync(volume)
-    // It cannot be told of a certificate that way.
-    let rcloneOf = "unset AWS_CA_BUNDLE; TZ=UTC rclone"
-    XCTAssertEqual(
-      try volume.must("\(rcloneOf) lsl \"$R\" --exclude '.docsfs-container/**'").text,
-      "3893 2001-02-03 04:05:06.123456789 d/n")
-    XCTAssertEqual(try volume.must("\(rcloneOf) cat \"$R/d/n\" | sha256sum; sha256sum < $M/d/n").lines.uniqueCount, 1)
-    let made = "'\(volume.home)/r'"
-    try volume.must(
-      "seq 5 > \(made); touch -d '2011-12-13 14:15:16.987654321' \(made); \(rcloneOf) copyto \(made) \"$R/d/r\"")
-    XCTAssert(eventually { volume.shell("test -e $M/d/r").succeeded })
-    XCTAssertEqual(
-      try volume.must("TZ=UTC stat -c '%y %s' $M/d/r; cat $M/d/r").lines.first,
-      "2011-12-13 14:15:16.987654321 +0000 10")
-  }
-
   func testAMountThatCannotBeSaysWhyAndHowToMendIt() throws {
     let place = try CloudPlace(.s3)
     let volume = try unmounted(name: "v")
@@ -102,8 +72,4 @@ final class CloudMountTests: MountedTestCase {
     XCTAssert(nobody.errors.contains("127.0.0.1:1"), nobody.errors)
     XCTAssertEqual(nobody.errors.components(separatedBy: "\n").count, 1, nobody.errors)
   }
-}
-
-extension [String] {
-  fileprivate var uniqueCount: Int { Set(self).count }
 }
