@@ -121,7 +121,12 @@ final class S3StoreTests: XCTestCase {
         XCTAssertNotNil(try? client.require(request, CallContext()))
       }
     }
-    XCTAssertEqual(try container.list(path("d"), CallContext()).count, 1_205)
+    let listing = try container.list(path("d"), CallContext())
+    XCTAssertEqual(listing.count, 1_205)
+    XCTAssertEqual(listing.filter { $0.attributes.areGuessed }.count, 205, "a thousand are asked at a time")
+    XCTAssert(
+      try eventually { try container.list(path("d"), CallContext()).allSatisfy { !$0.attributes.areGuessed } },
+      "the others when they are listed again")
     assertCode(.notEmpty) { try container.remove(path("d"), kind: .folder, version: nil, CallContext()) }
   }
 
