@@ -132,20 +132,22 @@ final class S3StoreTests: XCTestCase {
 
   // MARK: - Metadata
 
-  /// One device sets times, another writes: what a store does in two steps must not bring the old bytes back.
+  /// One device sets a time while another writes: what a store does in two steps must not bring the old bytes back.
   func testSettingAttributesLosesNoWriteOfAnother() throws {
     let place = try S3Place(.s3)
     let (one, two) = (try place.open(), try place.open())
-    for round in 0..<60 {
-      let name = path("f\(round)")
-      let old = try one.put(name, "old \(round)")
+    _ = try (one.rules(CallContext()), two.rules(CallContext()))
+    for round in 0..<150 {
+      let name = path("f\(round % 7)")
+      let old = try one.item(at: name, CallContext())
+      let version = try one.put(name, "old \(round)", if: old.map { .version($0.version) } ?? .absent).version
       let written = Guarded<RemoteItem?>(nil)
       onThreads(2) { thread in
-        if thread == 0 {
-          _ = try? one.setAttributes(
-            name, RemoteAttributes(mtime: Timestamp(nanoseconds: 1)), version: old.version, CallContext())
+        if thread == 1 {
+          let time = RemoteAttributes(mtime: Timestamp(nanoseconds: 1))
+          _ = try? one.setAttributes(name, time, version: version, CallContext())
         } else {
-          let new = try? two.put(name, "new \(round)", if: .version(old.version))
+          let new = try? two.put(name, "new \(round)", if: .version(version))
           written.withLock { $0 = new }
         }
       }
