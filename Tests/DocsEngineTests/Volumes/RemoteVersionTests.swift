@@ -168,6 +168,27 @@ final class RemoteVersionTests: XCTestCase {
     XCTAssertEqual(try names.filter { $0.contains("conflict") }.map { try bench.text($0) }, ["mine"])
   }
 
+  /// The bytes of the old version are gone: it must not open as an empty file, nor take what is written.
+  func testANameThatLeadsElsewhereIsLookedUpAnew() throws {
+    let bench = try VolumeBench(["doc": "old"])
+    XCTAssertEqual(try bench.driver.text("doc"), "old")
+    XCTAssert(bench.fetchesEnd())
+    let node = try bench.driver.node("doc")
+    try bench.write("doc", "newer")
+    try bench.volume.refresh(path("doc"))
+    for writes in [false, true] {
+      XCTAssertThrowsError(try bench.driver.beginOpen(node, writes: writes).get()) {
+        XCTAssertEqual($0 as? Errno, .ESTALE)
+      }
+    }
+    let handle = try bench.driver.beginOpen(node, truncates: true).get()
+    XCTAssertEqual(try bench.driver.beginWrite(handle, 0, Array("mine".utf8)).get(), 4)
+    bench.driver.release(handle)
+    bench.idle()
+    XCTAssertEqual(try bench.text("doc"), "newer")
+    XCTAssertEqual(try bench.names().filter { $0.contains("conflict") }.map { try bench.text($0) }, ["mine"])
+  }
+
   func testTheOtherSideOfAConflictIsNotRemovedUnseen() throws {
     let bench = try VolumeBench(["doc": "old"])
     bench.gate.hold(.put, .before)
