@@ -36,17 +36,19 @@ final class TwoDeviceTests: MountedTestCase {
     }
     for device in devices { try device.run("sync", device.mountpoint, "--timeout", "240", within: 300) }
     // A device that has seen nothing of all this knows what is at the store.
-    let mounts = (devices + [try mount(place, "new-\(seed)")]).map(\.mountpoint)
-    var differences = ""
+    let all = devices + [try mount(place, "new-\(seed)")]
+    let mounts = all.map(\.mountpoint)
+    var compared: Outcome?
     let isSame = eventually(within: 120) {
-      differences = Shell.run(program(["compare"] + mounts), within: 120).description
-      return Shell.run(program(["compare"] + mounts), within: 120).text.isEmpty
+      let outcome = Shell.run(program(["compare"] + mounts), within: 120)
+      compared = outcome
+      return outcome.succeeded && outcome.text.isEmpty
     }
-    XCTAssert(isSame, "seed \(seed): \(differences)")
+    XCTAssert(isSame, "seed \(seed): \(compared.map(\.description) ?? "")")
     let account = Shell.run(program(["account", mounts[0]] + devices.map(log)), within: 120)
     XCTAssert(account.succeeded && account.text.isEmpty, "seed \(seed): \(account)")
     print("seed \(seed): \(account.errors)")
-    for device in devices { try device.unmount() }
+    for device in all { try device.unmount() }
   }
 
   private func log(_ device: MountedVolume) -> String { device.home + "/edits" }

@@ -88,10 +88,9 @@ class Device:
 
     def __init__(self, folder, log, device, seed):
         self.folder, self.device = folder, device
-        self.chance = random.Random(f"{seed} {device}")
+        self.chance, self.cuts = random.Random(f"{seed} {device}"), random.Random(f"{seed} {device} link")
         self.log = open(log, "a", buffering=1)
         self.count = 0
-        self.failed = {}
         self.steps = [
             (40, self.append), (15, self.create), (4, self.rewrite), (6, self.overwrite), (10, self.save), (12, self.move),
             (3, self.replace), (5, self.remove), (3, self.make_folder), (4, self.move_folder), (2, self.remove_folder),
@@ -126,9 +125,8 @@ class Device:
 
     def cut(self, ended):
         """The link is away a third of the time, for up to ten seconds at a time."""
-        chance = random.Random(self.chance.random())
-        while not ended.wait(chance.uniform(0, 20)):
-            seconds = chance.uniform(0, 10)
+        while not ended.wait(self.cuts.uniform(0, 20)):
+            seconds = self.cuts.uniform(0, 10)
             self.note(cut=seconds)
             self.command(f"disconnect profile=cloud for={int(seconds * 1000)}ms")
             ended.wait(seconds)
