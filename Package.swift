@@ -17,6 +17,7 @@ let package = Package(
     .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
     .systemLibrary(name: "CExpat", pkgConfig: "expat", providers: [.apt(["libexpat1-dev"])]),
+    .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
     .target(name: "CLinux"),
 
     .target(name: "StorageErrors", swiftSettings: strict),
@@ -48,14 +49,14 @@ let package = Package(
       name: "docsfs",
       dependencies: [
         "DocumentMigration",
-        "FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux",
+        "FuseBridge", "DocsEngine", "Containers", "Faults", "StorageErrors", "CCrypto", "CLinux", "CMicroHTTPD",
       ],
       swiftSettings: strict),
 
     .target(
       name: "TestSupport",
       dependencies: ["Containers", "DocsEngine", "DocumentMigration", "StorageErrors", "CLinux"],
-      path: "Tests/TestSupport", swiftSettings: strict),
+      path: "Tests/TestSupport", exclude: ["Servers"], swiftSettings: strict),
     .testTarget(
       name: "StorageErrorsTests", dependencies: ["StorageErrors", "TestSupport"], swiftSettings: strict),
     // Swift 5, as its author had it.

@@ -1,6 +1,6 @@
 # Sourced by the scripts beside it: what they need of the system, by Debian's names.
 
-build_packages=(libfuse3-dev fuse3 libsqlite3-dev libssl-dev libcurl4-openssl-dev libexpat1-dev pkg-config)
+build_packages=(libfuse3-dev fuse3 libsqlite3-dev libssl-dev libcurl4-openssl-dev libexpat1-dev libmicrohttpd-dev pkg-config)
 
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2

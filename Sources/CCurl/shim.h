@@ -32,6 +32,13 @@ static inline long cc_response_code(CURL *easy) {
   return value;
 }
 
+// What OpenSSL found wrong with the server's certificate, an X509_V_… code; 0 or 1: nothing.
+static inline long cc_verify_result(CURL *easy) {
+  long value = 0;
+  (curl_easy_getinfo)(easy, CURLINFO_SSL_VERIFYRESULT, &value);
+  return value;
+}
+
 // The end of the one transfer of `multi`: 1 when it has ended, with its result.
 static inline int cc_result(CURLM *multi, CURLcode *result) {
   int left = 0;

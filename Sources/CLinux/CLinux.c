@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include <argp.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -21,6 +22,7 @@
 #include <sys/un.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include <wchar.h>
 
 int lx_open_beneath(int dirfd, const char *path, int flags, mode_t mode) {
   struct open_how how = {
@@ -139,6 +141,27 @@ void lx_socket_timeout(int s, int seconds) {
 }
 ssize_t lx_readlink(const char *path, void *room, size_t size) { return readlink(path, room, size); }
 int lx_unix_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+int lx_columns(uint32_t character) {
+  int columns = wcwidth((wchar_t)character);
+  return columns < 0 ? 1 : columns;
+}
+int lx_socket(int family) { return socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+
+int lx_bind_port(int s, int family, const char *address, uint16_t port) {
+  struct sockaddr_in a4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+  struct sockaddr_in6 a6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+  struct sockaddr *a = family == AF_INET6 ? (struct sockaddr *)&a6 : (struct sockaddr *)&a4;
+  socklen_t size = family == AF_INET6 ? sizeof a6 : sizeof a4;
+  if (inet_pton(family, address, family == AF_INET6 ? (void *)&a6.sin6_addr : (void *)&a4.sin_addr) != 1) {
+    errno = EINVAL;
+    return -1;
+  }
+  // Connections of a daemon that has just ended do not keep its port.
+  int yes = 1;
+  setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (bind(s, a, size) || getsockname(s, a, &size)) return -1;
+  return ntohs(family == AF_INET6 ? a6.sin6_port : a4.sin_port);
+}
 
 // The older calls are missing on newer machines.
 int lx_call_asks_attributes(long number) {

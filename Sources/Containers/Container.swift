@@ -18,6 +18,9 @@ package protocol Container: AnyObject, Sendable {
   /// `.identityMissing` when there is none and it may not be made; `.unreachable` when nobody answers.
   func identify(create: Bool, _ call: CallContext) throws(ContainerError) -> ContainerID
 
+  /// Finds out what the container keeps of what changes need, so that `traits` tell; once, and it may write for that.
+  func tryOut(_ call: CallContext) throws(ContainerError)
+
   /// All items of a folder: complete, or an error. What has a bad name or an unknown kind is left out.
   func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem]
 
@@ -190,6 +193,12 @@ package protocol UploadSource: Sendable {
   func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int
   /// Whether what was read is still worth publishing.
   func isStillCurrent() -> Bool
+  /// The container says so when so many of the bytes have left for it; some may leave twice.
+  func sent(_ count: Int)
+}
+
+extension UploadSource {
+  package func sent(_ count: Int) {}
 }
 
 /// Something changed in `folder`; with `name`, that entry alone; without, list the folder again.
@@ -202,10 +211,21 @@ package struct ChangeHint: Hashable, Sendable {
   }
 }
 
+/// Tells of changes by itself, or learns of them when it is told to `ask`.
 package protocol ChangeFeed: AnyObject, Sendable {
   /// Tells about `folder` from now on; false when it cannot (too many), so that it must be polled.
   func watch(_ folder: ContainerPath) -> Bool
   func unwatch(_ folder: ContainerPath)
+  /// Whether it learns of changes by `ask` alone.
+  var asks: Bool { get }
+  /// Called once a poll, from one thread: a feed that has to ask does it now. When it returns, the handler has been told
+  /// of every folder that is watched and may have changed; when it throws, nothing is known of any of them.
+  func ask(_ call: CallContext) throws(ContainerError)
   /// Returns when no handler runs any more.
   func stop()
+}
+
+extension ChangeFeed {
+  package var asks: Bool { false }
+  package func ask(_ call: CallContext) throws(ContainerError) {}
 }

@@ -4,13 +4,34 @@ import CCrypto
 package final class Digest {
   package enum Algorithm: Sendable {
     case sha256
+    case sha512
+    case sha1
     case md5
+
+    fileprivate var method: OpaquePointer? {
+      switch self {
+      case .sha256: EVP_sha256()
+      case .sha512: EVP_sha512()
+      case .sha1: EVP_sha1()
+      case .md5: EVP_md5()
+      }
+    }
+
+    /// Bytes of a digest.
+    package var length: Int {
+      switch self {
+      case .sha256: 32
+      case .sha512: 64
+      case .sha1: 20
+      case .md5: 16
+      }
+    }
   }
 
   private let context = EVP_MD_CTX_new()
 
   package init(_ algorithm: Algorithm = .sha256) {
-    EVP_DigestInit_ex(context, algorithm == .sha256 ? EVP_sha256() : EVP_md5(), nil)
+    EVP_DigestInit_ex(context, algorithm.method, nil)
   }
   deinit { EVP_MD_CTX_free(context) }
 

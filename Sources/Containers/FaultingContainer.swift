@@ -21,6 +21,8 @@ package final class FaultingContainer: Container {
     }
   }
   private let state = Guarded(State())
+  /// Requests that have failed by a condition, since the start.
+  package let failures = Counter()
 
   package init(_ base: any Container) {
     self.base = base
@@ -78,7 +80,10 @@ package final class FaultingContainer: Container {
       state.expire()
       return state.conditions.meet(operation, size: size)
     }
-    if let failure = effect.failure { throw error(failure, what()) }
+    if let failure = effect.failure {
+      failures.add()
+      throw error(failure, what())
+    }
     return try body(effect.isSlow ? slow : base, effect)
   }
 
@@ -98,6 +103,10 @@ package final class FaultingContainer: Container {
     try meet(.identify, "open \(url)", call) { base, _ throws(ContainerError) in
       try base.identify(create: create, call)
     }
+  }
+
+  package func tryOut(_ call: CallContext) throws(ContainerError) {
+    try meet(.identify, "open \(url)", call) { base, _ throws(ContainerError) in try base.tryOut(call) }
   }
 
   package func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem] {
@@ -148,11 +157,32 @@ package final class FaultingContainer: Container {
   }
 
   package func changeFeed(_ handler: @escaping @Sendable ([ChangeHint]) -> Void) -> (any ChangeFeed)? {
-    base.changeFeed { [weak self] hints in
+    let feed = base.changeFeed { [weak self] hints in
       // No message comes through a network that is down; what it tells is found by looking, afterwards.
       guard let self, !self.conditions.offline else { return }
       handler(hints)
     }
+    return feed.map { FaultyFeed(base: $0, cloud: self) }
+  }
+
+  /// A feed that asks meets what a listing meets.
+  private final class FaultyFeed: ChangeFeed {
+    private let base: any ChangeFeed
+    private let cloud: FaultingContainer
+
+    init(base: any ChangeFeed, cloud: FaultingContainer) {
+      self.base = base
+      self.cloud = cloud
+    }
+
+    func watch(_ folder: ContainerPath) -> Bool { base.watch(folder) }
+    func unwatch(_ folder: ContainerPath) { base.unwatch(folder) }
+    func stop() { base.stop() }
+    func ask(_ call: CallContext) throws(ContainerError) {
+      guard base.asks else { return }
+      try cloud.meet(.list, "ask for changes", call) { _, _ throws(ContainerError) in try base.ask(call) }
+    }
+    var asks: Bool { base.asks }
   }
 
   // MARK: - Changes
@@ -227,6 +257,7 @@ private struct FaultySource: UploadSource {
   var size: Int64 { base.size }
   var sha256: [UInt8]? { base.sha256 }
   func isStillCurrent() -> Bool { base.isStillCurrent() }
+  func sent(_ count: Int) { base.sent(count) }
 
   func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int {
     var room = buffer

@@ -129,10 +129,20 @@ package final class LinkFileContainer: Container {
     try base.read(path, version: version, range: range, call, sink: sink)
   }
 
+  package func tryOut(_ call: CallContext) throws(ContainerError) { try base.tryOut(call) }
   package func quota(_ call: CallContext) throws(ContainerError) -> Quota? { try base.quota(call) }
 
   package func changeFeed(_ handler: @escaping @Sendable ([ChangeHint]) -> Void) -> (any ChangeFeed)? {
-    base.changeFeed(handler)
+    base.changeFeed { hints in
+      handler(
+        hints.map { hint in
+          guard self.isLinkFile(hint.name), let bytes = hint.name?.bytes.dropLast(Self.suffix.count) else {
+            return hint
+          }
+          // What is no name with a link file's ending is none without it.
+          return ChangeHint(folder: hint.folder, name: (try? ItemName(bytes)) ?? hint.name)
+        })
+    }
   }
 
   // MARK: - Changes

@@ -28,6 +28,8 @@ package final class RetryingContainer: Container {
 
   private let base: any Container
   private let policy: Policy
+  /// Attempts beyond the first ones, since the start.
+  package let retries = Counter()
 
   package init(_ base: any Container, _ policy: Policy = Policy()) {
     self.base = base
@@ -42,10 +44,12 @@ package final class RetryingContainer: Container {
     error.isTransient && error.code != .versionChanged && error.code != .outOfSpace
   }
 
-  /// `isUntouched` tells whether the attempt that failed has changed nothing.
+  /// `isUntouched` tells whether the attempt that failed has changed nothing, `hasProgressed` whether it has brought
+  /// something: then the next one counts as the first.
   private func retry<R>(
     _ call: CallContext,
     isUntouched: () throws(ContainerError) -> Bool = { () throws(ContainerError) in true },
+    hasProgressed: () -> Bool = { false },
     _ body: () throws(ContainerError) -> R
   ) throws(ContainerError) -> R {
     var pause = policy.firstPause
@@ -54,6 +58,7 @@ package final class RetryingContainer: Container {
       do throws(ContainerError) {
         return try body()
       } catch {
+        if hasProgressed() { (pause, attempt) = (policy.firstPause, 1) }
         // A container that wants a longer rest gets it from whoever called; no thread waits for that long.
         let rest = max(pause * Double.random(in: 0.5...1), error.retryAfter ?? 0)
         guard attempt < policy.attempts, isWorthIt(error), rest <= policy.longestPause, rests(rest, call) else {
@@ -62,6 +67,7 @@ package final class RetryingContainer: Container {
         if let untouched = try? isUntouched(), !untouched { throw error }
       }
       attempt += 1
+      retries.add()
       pause = min(pause * 2, policy.longestPause)
     }
   }
@@ -75,6 +81,10 @@ package final class RetryingContainer: Container {
 
   package func identify(create: Bool, _ call: CallContext) throws(ContainerError) -> ContainerID {
     try retry(call) { () throws(ContainerError) in try base.identify(create: create, call) }
+  }
+
+  package func tryOut(_ call: CallContext) throws(ContainerError) {
+    try retry(call) { () throws(ContainerError) in try base.tryOut(call) }
   }
 
   package func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem] {
@@ -94,9 +104,11 @@ package final class RetryingContainer: Container {
     sink: (UnsafeRawBufferPointer) throws(ContainerError) -> Void
   ) throws(ContainerError) {
     var done = range.lowerBound
+    var begun = done
     var refusal: ContainerError?
     do throws(ContainerError) {
-      try retry(call) { () throws(ContainerError) in
+      try retry(call, hasProgressed: { policy.attempts > 1 && done > begun }) { () throws(ContainerError) in
+        begun = done
         try base.read(path, version: version, range: done..<range.upperBound, call) {
           bytes throws(ContainerError) in
           do throws(ContainerError) {

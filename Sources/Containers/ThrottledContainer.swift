@@ -84,6 +84,11 @@ package final class ThrottledContainer: Container {
     return try base.identify(create: create, call)
   }
 
+  package func tryOut(_ call: CallContext) throws(ContainerError) {
+    try wait(call)
+    try base.tryOut(call)
+  }
+
   package func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem] {
     try wait(call)
     return try base.list(folder, call)
@@ -181,4 +186,5 @@ private struct SlowSource: UploadSource {
     return count
   }
   func isStillCurrent() -> Bool { base.isStillCurrent() }
+  func sent(_ count: Int) { base.sent(count) }
 }

@@ -8,6 +8,7 @@ extension FaultSet {
     let evaluation = evaluate(call, now)
     for index in evaluation.matched { entries[index].matched += 1 }
     for index in evaluation.fired { entries[index].fired += 1 }
+    firings += UInt64(evaluation.fired.count)
     for key in evaluation.drawn { draws.add(1, to: key) }
     return evaluation.decision
   }
@@ -22,6 +23,7 @@ extension FaultSet {
     var evaluation = Evaluation()
     entries[index].matched += 1
     entries[index].fired += 1
+    firings += 1
     let draw = draw(entries[index].rule, call, &evaluation)
     evaluation.decide(entries[index], draw, ordinal: entries[index].matched)
     for key in evaluation.drawn { draws.add(1, to: key) }

@@ -58,7 +58,7 @@ extension FaultCall {
 }
 
 /// `2026-11-30T18:05:09.000000123Z`, of nanoseconds since 1970.
-func rfc3339(_ time: Int64) -> String {
+package func rfc3339(_ time: Int64) -> String {
   func pad(_ number: Int64, _ width: Int) -> String {
     let digits = String(number)
     return String(repeating: "0", count: max(0, width - digits.count)) + digits

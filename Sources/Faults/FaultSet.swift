@@ -16,6 +16,8 @@ package struct FaultSet: Sendable {
   var entries: [FaultEntry] = []
   var draws = BoundedTable<UInt32>()
   private var lastNumber = 0
+  /// How often any rule has fired, those that are gone among them.
+  package internal(set) var firings: UInt64 = 0
 
   package init() {}
 
@@ -133,6 +135,7 @@ extension FaultSet {
       var other = FaultSet()
       other.seed = seed ?? self.seed
       other.record = record
+      other.firings = firings
       for rule in rules { try other.add(rule, now) }
       self = other
     case .del(let id): entries.remove(at: try place(id))

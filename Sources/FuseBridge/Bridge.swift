@@ -8,9 +8,11 @@ final class Bridge: @unchecked Sendable {  // its variables are set before any t
   let volume: Volume
   let options: FuseOptions
   let interruptions = InterruptionTable()
-  let handshake = Handshake()
+  let handshake: Handshake
+  let passthrough = Passthrough()
   let amendments = ReplyAmendments()
   let faults: FaultInjector?
+  let traffic: MountTraffic
   private(set) var session: OpaquePointer?
   weak var notifier: Notifier?
   weak var controls: ControlFiles?
@@ -20,6 +22,8 @@ final class Bridge: @unchecked Sendable {  // its variables are set before any t
     self.volume = volume
     self.options = options
     faults = options.faults
+    handshake = Handshake(asksPassthrough: options.io != .cached)
+    traffic = options.traffic
   }
 
   deinit {

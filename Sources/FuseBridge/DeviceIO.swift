@@ -8,6 +8,8 @@ private let amendedFlags = UInt32(FUSE_PARALLEL_DIROPS) | UInt32(FUSE_HANDLE_KIL
 /// In `flags2`. FUSE_DIRECT_IO_ALLOW_MMAP (Linux 6.6): files that are opened past the page cache can be mapped all the
 /// same.
 private let amendedFlags2: UInt32 = 1 << (36 - 32)
+/// In `flags2` too: the kernel reads and writes files by itself that are named to it (Linux 6.9).
+private let passthroughFlag2: UInt32 = 1 << (37 - 32)
 /// The protocol's minor version with FUSE_NOTIFY_INC_EPOCH.
 private let minorWithEpochs: UInt32 = 44
 
@@ -20,6 +22,12 @@ final class Handshake: Sendable {
   /// What was added to the answer.
   private let added = Atomic<UInt32>(0)
   private let isOver = Atomic<Bool>(false)
+  private let asksPassthrough: Bool
+
+  init(asksPassthrough: Bool) { self.asksPassthrough = asksPassthrough }
+
+  /// Whether the kernel has been asked for passthrough, and offers it.
+  var passesThrough: Bool { asksPassthrough && offered2.load(ordering: .relaxed) & passthroughFlag2 != 0 }
 
   /// Whether the kernel leaves it to this server to clear setuid and setgid.
   var clearsSetID: Bool { added.load(ordering: .relaxed) & UInt32(FUSE_HANDLE_KILLPRIV_V2) != 0 }
@@ -53,6 +61,11 @@ final class Handshake: Sendable {
     body.pointee.flags |= flags
     if flags & UInt32(FUSE_INIT_EXT) != 0 {
       body.pointee.flags2 |= amendedFlags2 & offered2.load(ordering: .relaxed)
+      if passesThrough {
+        body.pointee.flags2 |= passthroughFlag2
+        // `max_stack_depth`: the content files' file system is not itself stacked on another.
+        body.pointee.unused.0 = 1
+      }
     }
     added.store(flags, ordering: .relaxed)
   }

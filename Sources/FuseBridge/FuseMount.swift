@@ -55,6 +55,7 @@ package final class FuseMount: Sendable {
     }
     let mount = FuseMount(bridge, mounted)
     try mount.shakeHands(session)
+    try mount.beginPassthrough()
     return mount
   }
 
@@ -75,6 +76,14 @@ package final class FuseMount: Sendable {
     }
     // The kernel starts with 128 KiB, whatever INIT asks for; only root may raise it.
     tellKernel("/sys/class/bdi/\(mounted.device)/read_ahead_kb", String(readahead / 1024))
+  }
+
+  private func beginPassthrough() throws(FuseMountError) {
+    guard bridge.options.io != .cached, let reason = bridge.passthrough.begin(bridge),
+      bridge.options.io == .passthrough
+    else { return }
+    try? stop(.forced)
+    throw FuseMountError("cannot mount at \(mountpoint) with io=passthrough: \(reason); io=auto does without")
   }
 
   /// Serves the mount with `workers` threads until it is unmounted, or the connection is cut.

@@ -24,6 +24,16 @@ package struct CacheLifetimes: Sendable {
   }
 }
 
+/// Who reads and writes content files.
+package enum IOMode: String, Sendable {
+  /// The kernel by itself, where it can.
+  case auto
+  /// The kernel by itself, or there is no mount.
+  case passthrough
+  /// The volume, behind the kernel's page cache.
+  case cached
+}
+
 package struct FuseOptions: Sendable {
   package var allowOther = false
   package var readOnly = false
@@ -32,22 +42,15 @@ package struct FuseOptions: Sendable {
   /// What `mount` and `df` show as the device: the state directory.
   package var fsname: String
   package var lifetimes = CacheLifetimes.long
+  package var io = IOMode.cached
   /// What can make the mount fail.
   package var faults: FaultInjector?
   /// What `.docsfs` in the root is connected to; nil: there is none.
   package var control: (any ControlChannel)?
-  /// One line for the daemon's log.
-  package var log: @Sendable (String) -> Void
+  /// Where answers are counted.
+  package var traffic = MountTraffic()
 
-  package init(fsname: String, log: @escaping @Sendable (String) -> Void = logToStandardError) {
-    self.fsname = fsname
-    self.log = log
-  }
-}
-
-package func logToStandardError(_ line: String) {
-  let bytes = Array((line + "\n").utf8)
-  _ = bytes.withUnsafeBytes { write(2, $0.baseAddress, $0.count) }
+  package init(fsname: String) { self.fsname = fsname }
 }
 
 /// Why a mount or an unmount failed, in one line.

@@ -12,13 +12,19 @@ final class Opened<Handle: Sendable>: Sendable {
   let opener: CallerIdentity
   /// Past the page cache: each read(2) arrives here as it is.
   let isDirect: Bool
+  /// The kernel's number of the file that it reads and writes by itself; 0: none.
+  let backing: UInt32
 
-  init(_ handle: Handle, _ node: NodeID, _ moment: LinkMoment, by opener: CallerIdentity, isDirect: Bool = false) {
+  init(
+    _ handle: Handle, _ node: NodeID, _ moment: LinkMoment, by opener: CallerIdentity, isDirect: Bool = false,
+    backing: UInt32 = 0
+  ) {
     self.handle = handle
     self.node = node
     self.moment = moment
     self.opener = opener
     self.isDirect = isDirect
+    self.backing = backing
   }
 
   /// For the kernel; given back by RELEASE, or by `giveBack` when the kernel refused the answer.
@@ -67,7 +73,8 @@ extension Bridge {
     let opener = identity(thread)
     return OpenFile(
       handle, node, faults?.opened(node, by: opener) ?? Self.beginning, by: opener,
-      isDirect: faults?.wantsDirectReads ?? false)
+      isDirect: faults?.wantsDirectReads ?? false,
+      backing: handle.lent.map { passthrough.use($0, for: node, device) } ?? 0)
   }
 
   func open(_ handle: FolderHandle, _ node: NodeID, by thread: Int32) -> OpenFolder {
@@ -82,6 +89,7 @@ extension Bridge {
   }
 
   func closed(_ open: OpenFile) {
+    if open.handle.lent != nil { passthrough.end(open.node, device) }
     volume.release(open.handle)
     faults?.closed(open.node, open.moment, by: open.opener)
   }

@@ -26,6 +26,7 @@ enum LibfuseLog {
     vsnprintf(&room, room.count, format, arguments)
     let text = String(decoding: room.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     append(text)
+    Log.debug("libfuse", ["says": text.trimmingPrefix("fuse: ").split(separator: "\n").joined(separator: "; ")])
   }
 
   static func append(_ text: String) {

@@ -86,7 +86,8 @@ final class Notifier: KernelCache {
   private func report(_ result: Int32, _ notice: Notice) {
     switch -result {
     case 0, ENOENT, ENOTCONN, ENODEV, EBADF: break
-    case let error: bridge.options.log("invalidating \(notice) failed: \(String(cString: strerror(error)))")
+    case let error:
+      Log.error("the kernel did not forget", ["what": "\(notice)", "error": String(cString: strerror(error))])
     }
   }
 }

@@ -27,13 +27,13 @@ private func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
     forget(raw, UnsafeBufferPointer(start: list, count: count))
   }
   operations.getattr = { raw, node, info in
-    serve(raw) { (request) throws(Errno) in
+    serve(raw, .getattr) { (request) throws(Errno) in
       let handle = info == nil ? nil : try fileHandle(info)
       request.attributes(request.volume.attributes(NodeID(node), handle))
     }
   }
   operations.setattr = { raw, node, wanted, which, info in
-    serve(raw) { (request) throws(Errno) in
+    serve(raw, .changing(which)) { (request) throws(Errno) in
       guard let wanted else { throw .EINVAL }
       let handle = info == nil ? nil : try fileHandle(info)
       let change = request.change(wanted.pointee, which: which, of: NodeID(node))
@@ -43,16 +43,16 @@ private func addNodeOperations(_ operations: inout fuse_lowlevel_ops) {
     }
   }
   operations.readlink = { raw, node in
-    serve(raw) { request in request.bytes(request.volume.readlink(NodeID(node))) }
+    serve(raw, .readlink) { request in request.bytes(request.volume.readlink(NodeID(node))) }
   }
   operations.statfs = { raw, _ in
-    serve(raw) { request in request.statistics(request.volume.statistics()) }
+    serve(raw, .statfs) { request in request.statistics(request.volume.statistics()) }
   }
 }
 
 /// FORGET has no answer; the request is given back all the same.
 private func forget(_ raw: fuse_req_t?, _ list: some Sequence<fuse_forget_data>) {
-  serve(raw) { request in
+  serve(raw, nil) { request in
     for item in list { request.volume.forget(NodeID(item.ino), count: item.nlookup) }
     request.answer { raw in
       fuse_reply_none(raw)

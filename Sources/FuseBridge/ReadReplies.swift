@@ -11,7 +11,9 @@ extension Request {
   func read(_ result: Result<ReadResult, Errno>) {
     switch result {
     case .failure(let error): fail(error)
-    case .success(.bytes(let bytes)): bytes.withUnsafeBytes { _ = buffer($0) }
+    case .success(.bytes(let bytes)):
+      moved(bytes.count)
+      bytes.withUnsafeBytes { _ = buffer($0) }
     case .success(.end): buffer(UnsafeRawBufferPointer(start: nil, count: 0))
     case .success(.file(let file, let offset, let count)):
       withExtendedLifetime(file) {
@@ -29,6 +31,7 @@ extension Request {
     defer { room.deallocate() }
     do {
       let count = try readFully(fd, offset, room)
+      moved(count)
       buffer(UnsafeRawBufferPointer(rebasing: room[..<count]))
     } catch {
       fail(error)
@@ -37,6 +40,7 @@ extension Request {
 
   /// libfuse moves the pages from the content file to the kernel; at an early end it sends what there is.
   private func spliceRead(_ fd: Int32, _ offset: Int64, _ count: Int) {
+    moved(count)
     var source = docsfs_bufvec_fd(fd, Int(offset), count)
     answer { fuse_reply_data($0, &source, FUSE_BUF_SPLICE_MOVE) }
   }

@@ -5,7 +5,7 @@ import StorageErrors
 
 // Each turns one result of the volume into the answer of one request.
 extension Request {
-  func fail(_ error: Errno) { answer { fuse_reply_err($0, error.wireValue) } }
+  func fail(_ error: Errno) { answer(error: error) { fuse_reply_err($0, error.wireValue) } }
 
   func done() { answer { fuse_reply_err($0, 0) } }
 
@@ -23,7 +23,7 @@ extension Request {
     settle(result) { found in
       if let found { return entry(.success(found)) }
       var param = fuse_entry_param.negative(bridge.lifetimes)
-      answer { fuse_reply_entry($0, &param) }
+      answer(error: .ENOENT) { fuse_reply_entry($0, &param) }
     }
   }
 
@@ -37,8 +37,7 @@ extension Request {
   func opened(_ result: Result<FileHandle, Errno>, _ node: NodeID) {
     settle(result) { handle in
       let open = bridge.open(handle, node, by: caller.pid)
-      var info = fileInfo(open)
-      if answer({ fuse_reply_open($0, &info) }) { return }
+      if answer({ bridge.reply($0, open) }) { return }
       open.giveBack()
       bridge.closed(open)
     }
@@ -47,9 +46,8 @@ extension Request {
   func created(_ result: Result<(Entry, FileHandle), Errno>) {
     settle(result) { (entry, handle) in
       let open = bridge.open(handle, entry.node, by: caller.pid)
-      var info = fileInfo(open)
-      var param = fuse_entry_param(entry, bridge.lifetimes)
-      if answer({ fuse_reply_create($0, &param, &info) }) { return }
+      let param = fuse_entry_param(entry, bridge.lifetimes)
+      if answer({ bridge.reply($0, param, open) }) { return }
       open.giveBack()
       bridge.closed(open)
       volume.forget(entry.node, count: 1)
@@ -72,7 +70,10 @@ extension Request {
   }
 
   func wrote(_ result: Result<Int, Errno>) {
-    settle(result) { count in answer { fuse_reply_write($0, count) } }
+    settle(result) { count in
+      moved(count)
+      answer { fuse_reply_write($0, count) }
+    }
   }
 
   func found(_ result: Result<Int64, Errno>) {
@@ -117,11 +118,32 @@ extension Request {
   }
 }
 
-/// What the kernel caches of a file stays valid from open to open: other content comes as another node.
-private func fileInfo(_ open: OpenFile) -> fuse_file_info {
-  var info = fuse_file_info()
-  info.fh = open.retainedAddress()
-  info.keep_cache = 1
-  if open.isDirect { info.direct_io = 1 }
-  return info
+// What the kernel caches of a file stays valid from open to open, where it was not written past the cache: other
+// content comes as another node. FLUSH is asked for only where a fault may be armed that fails close(2): the volume has
+// nothing to say to it.
+extension Bridge {
+  private var flushes: Bool { faults?.isAllowed == true }
+
+  fileprivate func reply(_ raw: OpaquePointer, _ open: OpenFile) -> Int32 {
+    guard open.backing == 0 else { return replyBytes(raw, fuse_open_out(open)) }
+    var info = fileInfo(open)
+    return fuse_reply_open(raw, &info)
+  }
+
+  fileprivate func reply(_ raw: OpaquePointer, _ entry: fuse_entry_param, _ open: OpenFile) -> Int32 {
+    guard open.backing == 0 else {
+      return replyBytes(raw, CreateReply(entry: fuse_entry_out(entry), open: fuse_open_out(open)))
+    }
+    var (entry, info) = (entry, fileInfo(open))
+    return fuse_reply_create(raw, &entry, &info)
+  }
+
+  private func fileInfo(_ open: OpenFile) -> fuse_file_info {
+    var info = fuse_file_info()
+    info.fh = open.retainedAddress()
+    if open.handle.keepsPages { info.keep_cache = 1 }
+    if open.isDirect { info.direct_io = 1 }
+    if !flushes { info.noflush = 1 }
+    return info
+  }
 }

@@ -30,7 +30,7 @@ extension Bridge {
     let header = request.header
     let caller = Caller(uid: header.uid, gid: header.gid, pid: request.thread)
     volume.setAttributes(node, nil, change, caller, { Interruption() }) { [self] result in
-      if case .failure(let error) = result { options.log("clearing setuid of a file failed: \(error)") }
+      if case .failure(let error) = result { Log.error("setuid of a file was not cleared", ["error": error]) }
       notifier?.invalidateAttributes(node)
     }
   }

@@ -39,26 +39,26 @@ private enum XattrSpace {
 
 func addXattrOperations(_ operations: inout fuse_lowlevel_ops) {
   operations.getxattr = { raw, node, name, size in
-    serve(raw) { (request) throws(Errno) in
+    serve(raw, .getxattr) { (request) throws(Errno) in
       if let error = XattrSpace(name).errorOfReading { throw error }
       request.value(request.volume.xattr(NodeID(node), byteString(name), request.caller), room: size)
     }
   }
   operations.listxattr = { raw, node, size in
-    serve(raw) { request in
+    serve(raw, .listxattr) { request in
       let names = request.volume.xattrNames(NodeID(node))
       request.value(names.map { Array($0.map { $0 + [0] }.joined()) }, room: size)
     }
   }
   operations.setxattr = { raw, node, name, value, size, flags in
-    serve(raw) { (request) throws(Errno) in
+    serve(raw, .setxattr) { (request) throws(Errno) in
       guard case .user = XattrSpace(name) else { throw .EOPNOTSUPP }
       let value = Array(UnsafeRawBufferPointer(start: value, count: size))
       request.volume.setXattr(NodeID(node), byteString(name), value, flags: flags) { request.done($0) }
     }
   }
   operations.removexattr = { raw, node, name in
-    serve(raw) { (request) throws(Errno) in
+    serve(raw, .removexattr) { (request) throws(Errno) in
       if let error = XattrSpace(name).errorOfReading { throw error }
       request.volume.removeXattr(NodeID(node), byteString(name)) { request.done($0) }
     }

@@ -12,12 +12,11 @@ enum Program {
     LinkCommands.disconnect, LinkCommands.reconnect, SweepCommand.spec, ClassifyCommand.spec, DoctorCommand.spec,
   ]
 
-  /// As bytes: a path need not be text. The program's own name is left out.
+  /// As bytes: a path need not be text. The program's own name is left out. The kernel tells them: Swift looks for them
+  /// beside the environment, and finds none when a preloaded library has changed a variable before.
   static var arguments: [[UInt8]] {
-    (1..<max(1, Int(CommandLine.argc))).compactMap { index in
-      guard let text = CommandLine.unsafeArgv[index] else { return nil }
-      return Array(UnsafeRawBufferPointer(start: text, count: strlen(text)))
-    }
+    let line = (try? FilePath("/proc/self/cmdline").contents()) ?? []
+    return line.split(separator: 0, omittingEmptySubsequences: false).dropFirst().dropLast().map { Array($0) }
   }
 
   /// The exit code. Errors are said here, in one line.

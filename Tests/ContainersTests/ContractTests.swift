@@ -23,6 +23,10 @@ final class ContractTests: XCTestCase {
     run { ThrottledContainer(DirectoryContainer(path: $0), latency: 0.0002, rate: 200 << 20) }
   }
 
+  func testMeasuredContainer() {
+    run { MeasuredContainer(DirectoryContainer(path: $0)) }
+  }
+
   func testRetryingContainer() {
     run { RetryingContainer(DirectoryContainer(path: $0)) }
   }

@@ -145,9 +145,12 @@ final class S3FormatTests: XCTestCase {
       let values = values
       return AWSSettings(profile: profile) { values[$0] }
     }
-    XCTAssertEqual(settings().credentials, S3Credentials(accessKey: "one", secretKey: "two"))
+    XCTAssertEqual(
+      settings().credentials,
+      S3Credentials(accessKey: "one", secretKey: "two", origin: "the profile default in ~/.aws/credentials"))
     XCTAssertEqual(settings().region, "eu-1")
-    let work = S3Credentials(accessKey: "three", secretKey: "fo=ur", token: "five")
+    let work = S3Credentials(
+      accessKey: "three", secretKey: "fo=ur", token: "five", origin: "the profile work in ~/.aws/credentials")
     XCTAssertEqual(settings("work").credentials, work)
     XCTAssertEqual(settings("work").region, "eu-2")
     XCTAssertEqual(settings("work").endpoint, "http://work")
@@ -155,7 +158,9 @@ final class S3FormatTests: XCTestCase {
     XCTAssertEqual(settings().credentials, work)
     values["AWS_ACCESS_KEY_ID"] = "six"
     values["AWS_SECRET_ACCESS_KEY"] = "seven"
-    XCTAssertEqual(settings().credentials, S3Credentials(accessKey: "six", secretKey: "seven"))
+    XCTAssertEqual(settings().credentials?.accessKey, "six")
+    XCTAssertEqual(settings().credentials?.secretKey, "seven")
+    XCTAssertEqual(settings().credentials?.origin, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     XCTAssertEqual(settings("work").credentials, work, "a profile that is named in the URL comes first")
     XCTAssertNil(settings("none").credentials)
   }

@@ -27,8 +27,8 @@ final class S3StoreTests: XCTestCase {
 
   func testTheStoreIsTriedOut() throws {
     let container = try S3Place(.s3).open()
-    XCTAssertEqual(
-      try container.rules(CallContext()), S3Rules(keepsAbsent: true, keepsVersion: true))
+    let rules = try container.rules(CallContext())
+    XCTAssert(rules.keepsAbsent && rules.keepsVersion)
     XCTAssertEqual(try keys(container), [], "the trial left something")
     XCTAssertNil(container.traits.weakness)
   }

@@ -4,7 +4,7 @@ import XCTest
 @testable import Containers
 
 /// A fresh folder of a real server.
-struct DAVPlace {
+struct DAVPlace: Sendable {
   let address: DAVAddress
 
   /// `area`: a folder of the server's that wants a password.
@@ -45,6 +45,9 @@ final class WebDAVServerTests: XCTestCase {
     XCTAssert(lighttpd.tellsVersion && lighttpd.keepsAbsent && lighttpd.keepsVersion && lighttpd.holdsProperties)
     let apache = try DAVPlace(.apache).open().rules(CallContext())
     XCTAssert(apache.hasLocks && apache.holdsProperties)
+    XCTAssert(lighttpd.publishesWhole && apache.publishesWhole)
+    let wsgidav = try DAVPlace(.wsgidav).open().rules(CallContext())
+    XCTAssert(wsgidav.hasLocks && !wsgidav.publishesWhole)
   }
 
   func testAttributesOfAnOlderVersionAreNotTakenForThoseOfANewerOne() throws {
@@ -99,6 +102,32 @@ final class WebDAVServerTests: XCTestCase {
     }
   }
 
+  /// On a server whose own uploads would leave a half file in the place of a whole one.
+  func testAnUploadThatBreaksOffLeavesWhatWasThere() throws {
+    for kind in [CloudServer.Kind.wsgidav, .webdav, .apache] {
+      let container = try DAVPlace(kind).open()
+      let one = try container.put(path("a"), "one")
+      let bytes = [UInt8](repeating: 7, count: 300_000)
+      for (place, condition) in [("a", Precondition.version(one.version)), ("b", .absent)] {
+        let source = FaultingContainer(container)
+        source.conditions.truncate = 100_000
+        XCTAssertThrowsError(
+          try source.put(path(place), from: BytesSource(bytes), attributes: .init(), if: condition, CallContext()))
+      }
+      XCTAssertEqual(try container.current(path("a"))?.bytes, Array("one".utf8), "\(kind)")
+      XCTAssertNil(try container.item(at: path("b"), CallContext()), "\(kind)")
+      let two = try container.put(
+        path("a"), from: BytesSource(bytes), attributes: .init(mode: 0o600), if: .version(one.version), CallContext())
+      XCTAssertEqual(two.attributes.mode, 0o600)
+      XCTAssert(try container.contents(path("a"), two) == bytes)
+      var left: [String] = []
+      _ = try container.find(container.hidden, isFolder: true, depth: 1, "look", CallContext()) { resource in
+        left.append(String(decoding: resource.names.last ?? [], as: UTF8.self))
+      }
+      XCTAssertEqual(left.filter { $0.hasPrefix("upload-") || $0.hasPrefix("probe-") }, [], "\(kind)")
+    }
+  }
+
   func testALockOfSomebodyElseIsWaitedForAndNoLonger() throws {
     let container = try DAVPlace(.apache).open()
     let one = try container.put(path("a"), "one")
@@ -125,7 +154,9 @@ final class WebDAVServerTests: XCTestCase {
       let item = try container.put(
         path("a"), from: BytesSource(bytes), attributes: .init(), if: .absent, CallContext())
       XCTAssert(try container.contents(path("a"), item) == bytes)
-      for (wrong, word) in [(DAVCredentials(user: "docsfs", password: "hunter2"), "credentials"), (nil, "netrc")] {
+      for (wrong, word) in [
+        (DAVCredentials(user: "docsfs", password: "hunter2"), "refuses the user or the password"), (nil, "netrc"),
+      ] {
         do throws(ContainerError) {
           _ = try place.open(wrong).identify(create: false, CallContext())
           XCTFail("\(area): no password was needed")
@@ -154,7 +185,8 @@ final class WebDAVServerTests: XCTestCase {
     XCTAssertEqual(DAVCredentials.netrc(text, host: "late.example"), DAVCredentials(user: "any", password: "one"))
     XCTAssertNil(DAVCredentials.netrc("machine a login b password c", host: "d"))
     XCTAssertEqual(
-      DAVCredentials.find(host: "h") { ["DOCSFS_WEBDAV_TOKEN": "t"][$0] }, DAVCredentials(token: "t"))
+      DAVCredentials.find(host: "h") { ["DOCSFS_WEBDAV_TOKEN": "t"][$0] },
+      DAVCredentials(token: "t", origin: "DOCSFS_WEBDAV_TOKEN"))
   }
 
   // MARK: - What goes wrong at the beginning

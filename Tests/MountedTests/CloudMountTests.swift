@@ -1,3 +1,4 @@
+import Containers
 import Foundation
 import StorageErrors
 import TestSupport
@@ -43,6 +44,7 @@ final class CloudMountTests: MountedTestCase {
 
   func testTwoDevicesOfAnS3Bucket() throws { try twoDevices(.s3) }
   func testTwoDevicesOfAWebDAVFolder() throws { try twoDevices(.webdav) }
+  func testTwoDevicesOfAWebDAVFolderThatReportsChanges() throws { try twoDevices(.sync) }
 
   func testAnUploadInPartsGoesOnAfterAKill() throws {
     let place = try CloudPlace(.s3)
@@ -57,19 +59,73 @@ final class CloudMountTests: MountedTestCase {
     try other.must("cmp '\(volume.home)/big' $M/big", within: 100)
   }
 
-  func testAMountThatCannotBeSaysWhyAndHowToMendIt() throws {
+  /// All of a page is copied before the first source goes, so that a kill falls in between.
+  func testAFoldersMoveGoesOnAfterAKill() throws {
     let place = try CloudPlace(.s3)
-    let volume = try unmounted(name: "v")
-    volume.url = place.url
-    volume.environment = ["AWS_ACCESS_KEY_ID": "docsfs-key", "AWS_SECRET_ACCESS_KEY": "hunter2"]
-    let wrong = volume.docsfs(volume.mountArguments)
-    XCTAssertEqual(wrong.status, 69)
-    XCTAssert(wrong.errors.contains("AWS_SECRET_ACCESS_KEY"), wrong.errors)
-    XCTAssertFalse(wrong.errors.contains("hunter2"), wrong.errors)
-    volume.url = "s3://none?endpoint=http://127.0.0.1:1"
-    let nobody = volume.docsfs(volume.mountArguments)
-    XCTAssertEqual(nobody.status, 69)
-    XCTAssert(nobody.errors.contains("127.0.0.1:1"), nobody.errors)
-    XCTAssertEqual(nobody.errors.components(separatedBy: "\n").count, 1, nobody.errors)
+    let volume = try mount(place, "v")
+    try volume.must("mkdir -p $M/d/sub; for n in {1..400}; do echo $n > $M/d/$n; echo s$n > $M/d/sub/$n; done")
+    try sync(volume)
+    let cloud = try place.open()
+    func count(_ folder: String) -> Int {
+      (try? cloud.list(ContainerPath(folder.split(separator: "/").map { try ItemName(String($0)) }), CallContext()))?
+        .count ?? 0
+    }
+    try volume.must("mv $M/d $M/e")
+    XCTAssert(eventually { count("e") > 20 }, "the move has not begun")
+    volume.killDaemon()
+    let (left, arrived) = (count("d") + count("d/sub"), count("e") + count("e/sub"))
+    print("killed with \(left) left and \(arrived) arrived")
+    try volume.mount()
+    try sync(volume)
+    XCTAssertEqual(count("d"), 0)
+    XCTAssertEqual(count("e"), 401)
+    XCTAssertEqual(count("e/sub"), 400)
+    let other = try mount(place, "w")
+    try other.must("for n in {1..400}; do [ $(cat $M/e/$n) = $n -a $(cat $M/e/sub/$n) = s$n ]; done; [ ! -e $M/d ]")
+  }
+
+  /// Also of a container that was mounted before, and before anything is changed there.
+  func testAServerWithoutConditionsIsNamedInStatus() throws {
+    let place = try CloudPlace(.moto)
+    for _ in 0..<2 {
+      let volume = try mount(place, "v")
+      XCTAssert(
+        eventually { volume.docsfs("status", volume.mountpoint).text.contains("the server copies without conditions") },
+        "\(volume.docsfs("status", volume.mountpoint))")
+      try volume.unmount()
+    }
+  }
+
+  func testRefreshedCredentialsMendTheMount() throws {
+    let moto = try CloudServer.shared(.moto)
+    let port = UInt16(moto.container.components(separatedBy: "127.0.0.1:")[1].prefix { $0.isNumber }) ?? 0
+    let valid = Guarded("first")
+    let server = try ScriptedServer { request in
+      if request.headers["x-amz-security-token"] == valid.withLock({ $0 }) { return .forward(port) }
+      let body = "<Error><Code>ExpiredToken</Code></Error>"
+      return .reply(400, body: request.method == "HEAD" ? "" : body)
+    }
+    let volume = try unmounted(["poll=1s"])
+    volume.url = "s3://docsfs/t-\(ContainerID.random().text.prefix(12))?endpoint=\(server.url)&region=us-east-1"
+    let file = volume.home + "/credentials"
+    func write(_ token: String) throws {
+      try Sys.put(
+        file, "[work]\naws_access_key_id = key\naws_secret_access_key = hunter2\naws_session_token = \(token)\n")
+    }
+    try write("first")
+    volume.environment = [
+      "AWS_PROFILE": "work", "AWS_SHARED_CREDENTIALS_FILE": file, "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "",
+    ]
+    try volume.mount()
+    try Sys.put(volume.path("a"), "one")
+    try sync(volume)
+    valid.withLock { $0 = "second" }
+    try Sys.put(volume.path("a"), "two")
+    let error = "getfattr --only-values -n user.docsfs.error $M/a"
+    XCTAssert(
+      eventually { volume.shell(error).text.contains("expired; renew the profile work") }, "\(volume.shell(error))")
+    try write("second")
+    try sync(volume)
+    XCTAssertEqual(volume.shell("getfattr --only-values -n user.docsfs.sync $M/a").text, "current")
   }
 }

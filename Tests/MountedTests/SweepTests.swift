@@ -8,6 +8,8 @@ import XCTest
 
 /// `docsfs sweep` with real commands: careful ones lose nothing, careless ones are found out.
 final class SweepTests: MountedTestCase {
+  override var patience: Double { Effort.full ? 3_600 : super.patience }
+
   private struct Report: Decodable {
     struct Run: Decodable {
       var operation: String

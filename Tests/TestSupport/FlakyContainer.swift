@@ -51,6 +51,7 @@ package final class FlakyContainer: Container {
   package func identify(create: Bool, _ call: CallContext) throws(ContainerError) -> ContainerID {
     try perform("identify") { () throws(ContainerError) in try base.identify(create: create, call) }
   }
+  package func tryOut(_ call: CallContext) throws(ContainerError) { try base.tryOut(call) }
   package func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem] {
     try perform("list") { () throws(ContainerError) in try base.list(folder, call) }
   }

@@ -115,3 +115,10 @@ void lx_socket_timeout(int s, int seconds);
 ssize_t lx_readlink(const char *path, void *room, size_t size);
 /// A stream socket of AF_UNIX.
 int lx_unix_socket(void);
+
+/// A stream socket of AF_INET or AF_INET6.
+int lx_socket(int family);
+/// Binds it to a numeric address; its port, which the system picks for 0; -1 when that fails.
+int lx_bind_port(int s, int family, const char *address, uint16_t port);
+/// How many columns of a terminal a character takes, by the locale; 1 where that does not say.
+int lx_columns(uint32_t character);

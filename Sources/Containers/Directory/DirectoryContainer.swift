@@ -103,6 +103,8 @@ package final class DirectoryContainer: Container {
 
   package func checksum(of version: Version) -> ContentDigest? { nil }
 
+  package func tryOut(_ call: CallContext) throws(ContainerError) {}
+
   package func quota(_ call: CallContext) throws(ContainerError) -> Quota? {
     try perform("ask for the room of", .root, call) { root throws(ContainerError) in
       var status = statvfs()

@@ -135,6 +135,7 @@ extension DirectoryContainer {
       guard count > 0, count <= wanted else {
         throw ContainerError(.cancelled, "did not publish \(path): it became shorter meanwhile")
       }
+      source.sent(count)
       let piece = UnsafeRawBufferPointer(rebasing: room[..<count])
       digest?.update(piece)
       if !isZero(piece) {

@@ -29,7 +29,7 @@ final class HTTPClient: Sendable {
     accepts: (HTTPResponse) throws(ContainerError) -> Bool,
     sink: (UnsafeRawBufferPointer) throws(ContainerError) -> Void
   ) throws(ContainerError) -> HTTPResponse {
-    try call.check(request.what)
+    try check(call, request)
     let connection = try takeConnection(request)
     defer { giveBack(connection) }
     let transfer = HTTPTransfer(request)
@@ -37,7 +37,7 @@ final class HTTPClient: Sendable {
     defer { connection.end() }
     var isAccepted: Bool?
     while true {
-      try call.check(request.what)
+      try check(call, request)
       let result = try connection.advance(request.what)
       if let failure = transfer.failure { throw failure }
       if !transfer.pending.isEmpty || result == CURLE_OK {
@@ -57,10 +57,19 @@ final class HTTPClient: Sendable {
       } else if let result {
         guard result == CURLE_OK else { throw connection.error(result, request) }
         guard transfer.pending.isEmpty else { continue }
+        Log.debug("http", ["method": request.method, "url": request.place, "status": transfer.response.status])
         return transfer.response
       } else {
         connection.wait(milliseconds: 50)
       }
+    }
+  }
+
+  private func check(_ call: CallContext, _ request: HTTPRequest) throws(ContainerError) {
+    do throws(ContainerError) { try call.check(request.what) } catch {
+      guard error.code == .timedOut else { throw error }
+      throw ContainerError(
+        .timedOut, "\(request.what): no answer from \(request.host) in time; check the address and the network")
     }
   }
 
@@ -145,6 +154,7 @@ final class HTTPTransfer {
           throw ContainerError(.cancelled, "\(request.what): it became shorter meanwhile")
         }
         sent += Int64(count)
+        source.sent(count)
         return count
       } catch {
         failure = error

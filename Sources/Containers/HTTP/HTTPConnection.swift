@@ -100,6 +100,8 @@ final class HTTPConnection: @unchecked Sendable {  // one thread has it at a tim
 
   private func setConnection(_ request: HTTPRequest) {
     number(CURLOPT_NOSIGNAL, 1)
+    // Who gives up does not wait for the thread that still asks a name server.
+    number(CURLOPT_QUICK_EXIT, 1)
     text(CURLOPT_PROTOCOLS_STR, "http,https")
     number(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
     number(CURLOPT_CONNECTTIMEOUT_MS, 10_000)
@@ -147,19 +149,29 @@ final class HTTPConnection: @unchecked Sendable {  // one thread has it at a tim
 
   // MARK: - Errors
 
+  private func badCertificate(_ result: CURLcode) -> String {
+    switch cc_verify_result(handle) {
+    // Not even asked for, or well: it is libcurl that compares names.
+    case 0,
+      1 where result == CURLE_PEER_FAILED_VERIFICATION:
+      "is for another name; write the server's name as the certificate has it, and check that this is the server"
+    // X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED.
+    case 9, 10: "is not valid today; check this machine's clock, or let the server's owner renew it"
+    default: "is not trusted; if it is your own, name its authority in SSL_CERT_FILE"
+    }
+  }
+
   func error(_ result: CURLcode, _ request: HTTPRequest) -> ContainerError {
     let detail = message[0] == 0 ? String(cString: curl_easy_strerror(result)) : String(cString: message)
-    let host = request.url.split(separator: "/", omittingEmptySubsequences: false).dropFirst(2).first ?? ""
+    let host = request.host
     let (code, why): (ContainerError.Code, String) =
       switch result {
       case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY:
         (.unreachable, "the host \(host) is not known; check its name and the network")
-      case CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT: (.unreachable, "nobody answers at \(host) (\(detail))")
+      case CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT:
+        (.unreachable, "nobody answers at \(host) (\(detail)); check the address, and whether the server runs")
       case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_SSL_ISSUER_ERROR:
-        (
-          .unreachable,
-          "the certificate of \(host) is not trusted (\(detail)); if it is your own, name its authority in SSL_CERT_FILE"
-        )
+        (.unreachable, "the certificate of \(host) \(badCertificate(result)) (\(detail))")
       case CURLE_SSL_CONNECT_ERROR: (.unreachable, "\(host) does not speak TLS (\(detail)); is it an http address?")
       case CURLE_GOT_NOTHING:
         (.inconsistent, "\(host) closed the connection without an answer; is it an https address?")

@@ -32,6 +32,11 @@ struct HTTPRequest {
     self.what = what
     self.headers = headers
   }
+
+  /// With its port, for messages.
+  var host: Substring { url.split(separator: "/", omittingEmptySubsequences: false).dropFirst(2).first ?? "" }
+  /// The URL without its query.
+  var place: Substring { url.prefix { $0 != "?" } }
 }
 
 struct HTTPResponse {
@@ -97,6 +102,13 @@ func percentDecoded(_ text: some Collection<UInt8>) -> [UInt8]? {
     decoded.append(high << 4 | low)
   }
   return decoded
+}
+
+/// Two digits a byte; nil for what is none.
+func hexDecoded(_ text: some Collection<UInt8>) -> [UInt8]? {
+  let digits = text.compactMap(hexValue)
+  guard digits.count == text.count, digits.count % 2 == 0 else { return nil }
+  return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
 }
 
 private func hexValue(_ byte: UInt8) -> UInt8? {

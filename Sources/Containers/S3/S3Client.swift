@@ -71,30 +71,40 @@ final class S3Client: Sendable {
     if ["RequestTimeTooSkewed", ""].contains(code), let there = response["date"].flatMap(seconds(ofHTTPDate:)) {
       let skew = there - Int(time(nil))
       let isNew = state.withLock { state in
-        defer { if abs(skew) > 60 { state.skew = skew } }
-        return abs(skew - state.skew) > 60 && abs(skew) > 60
+        // Also back, when the clock was set meanwhile.
+        guard abs(skew - state.skew) > 60 else { return false }
+        state.skew = skew
+        return true
       }
       if isNew { return true }
     }
-    guard ["ExpiredToken", "InvalidAccessKeyId", "InvalidToken", "TokenRefreshRequired", ""].contains(code) else {
-      return false
-    }
-    let renewed = settings().credentials
+    // The key and its secret may have been read while they were written.
+    let stale = [
+      "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidToken", "TokenRefreshRequired",
+      "SignatureDoesNotMatch", "",
+    ]
+    guard stale.contains(code), let renewed = settings().credentials else { return false }
     return state.withLock { state in
-      guard let renewed, renewed != state.credentials else { return false }
+      guard renewed != state.credentials else { return false }
       state.credentials = renewed
       return true
     }
   }
 
-  private func signed(_ request: Request) throws(ContainerError) -> HTTPRequest {
-    let (credentials, skew) = state.withLock { ($0.credentials, $0.skew) }
-    guard let credentials else {
-      throw ContainerError(
-        .permissionDenied,
-        "\(request.what): no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write them into ~/.aws/credentials"
-      )
+  /// Once there are any, they are looked for again only when the store refuses them.
+  private func currentCredentials(_ what: String) throws(ContainerError) -> S3Credentials {
+    if let known = state.withLock({ $0.credentials }) { return known }
+    let settings = settings()
+    guard let found = settings.credentials else {
+      throw ContainerError(.permissionDenied, "\(what): no credentials; \(settings.mend)")
     }
+    state.withLock { $0.credentials = found }
+    return found
+  }
+
+  private func signed(_ request: Request) throws(ContainerError) -> HTTPRequest {
+    let credentials = try currentCredentials(request.what)
+    let skew = state.withLock { $0.skew }
     let path = address.path(request.key)
     let query = request.query.map { (percentEncoded($0), percentEncoded($1)) }.sorted { $0 < $1 }
       .map { "\($0)=\($1)" }.joined(separator: "&")
@@ -125,7 +135,9 @@ final class S3Client: Sendable {
 
   /// What a reply that is no success means.
   func failure(_ response: HTTPResponse, _ what: String) -> ContainerError {
-    let code = S3Failure(response.body).code
+    let described = S3Failure(response.body)
+    let code = described.code
+    let origin = state.withLock { $0.credentials?.origin } ?? ""
     func error(_ meaning: ContainerError.Code, _ why: String) -> ContainerError {
       ContainerError(meaning, "\(what): \(why)", retryAfter: response.retryAfter)
     }
@@ -133,16 +145,15 @@ final class S3Client: Sendable {
     case "NoSuchBucket":
       return error(.unreachable, "there is no bucket \(address.bucket) at \(address.endpoint); check its name")
     case "InvalidAccessKeyId":
-      return error(.permissionDenied, "\(address.endpoint) does not know the access key; check AWS_ACCESS_KEY_ID")
+      return error(.permissionDenied, "\(address.endpoint) does not know the access key; check \(origin)")
     case "SignatureDoesNotMatch":
-      return error(.permissionDenied, "the secret key does not fit the access key; check AWS_SECRET_ACCESS_KEY")
-    case "ExpiredToken", "InvalidToken", "TokenRefreshRequired":
-      return error(.permissionDenied, "the credentials have expired; renew them")
+      return error(.permissionDenied, "the secret key does not fit the access key; check \(origin)")
+    case "ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired":
+      return error(.permissionDenied, "the credentials have expired; renew \(origin)")
     case "RequestTimeTooSkewed": return error(.permissionDenied, "this machine's clock is wrong; set it")
     case "AccessDenied": return error(.permissionDenied, "the access key may not do this; ask the bucket's owner")
     case "PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
-      let region = response["x-amz-bucket-region"].map { "write region=\($0)" } ?? "check region= and endpoint="
-      return error(.unreachable, "the bucket is not in region \(address.region); \(region)")
+      return elsewhere(described.region ?? response["x-amz-bucket-region"], described.endpoint, what)
     case "SlowDown", "InternalError", "ServiceUnavailable", "OperationAborted", "RequestTimeout",
       "ConditionalRequestConflict":
       return error(.busy, "the server wants to be asked later (\(code))")
@@ -154,6 +165,9 @@ final class S3Client: Sendable {
       return error(.outOfSpace, "no room is left (\(code))")
     case "NoSuchKey", "NoSuchUpload": return error(.notFound, "not found")
     case "PreconditionFailed": return error(.preconditionFailed, "it was changed by somebody else")
+    // HEAD has no body that says so.
+    case "" where [301, 400].contains(response.status) && response["x-amz-bucket-region"] != nil:
+      return elsewhere(response["x-amz-bucket-region"], nil, what)
     case "": return response.error(what)
     default:
       let plain = response.error(what)
@@ -162,17 +176,41 @@ final class S3Client: Sendable {
   }
 }
 
+extension S3Client {
+  /// The bucket is in another region or at another endpoint, as far as the store tells.
+  private func elsewhere(_ region: String?, _ endpoint: String?, _ what: String) -> ContainerError {
+    let mend =
+      if let region, region != address.region { "write region=\(region)" } else if let endpoint {
+        "write endpoint=\(address.scheme)://\(endpoint)"
+      } else { "check region= and endpoint=" }
+    return ContainerError(
+      .unreachable, "\(what): the bucket is not in region \(address.region) of \(address.endpoint); \(mend)")
+  }
+}
+
 /// The error that an S3 store describes in a reply's body; code "" when it is none.
 struct S3Failure {
   private(set) var code = ""
+  /// Where the bucket is, as the store tells it with some errors.
+  private(set) var region: String?
+  private(set) var endpoint: String?
 
   init(_ body: [UInt8]) {
     guard !body.isEmpty, let events = try? XMLReader.read(body, "") else { return }
     guard case .start(let root) = events.first, localName(root) == "Error" else { return }
-    for case .end(let name, let text) in events where localName(name) == "Code" {
-      code = String(text.filter { $0.isASCII && ($0.isLetter || $0.isNumber) }.prefix(64))
-      return
+    for case .end(let name, let text) in events {
+      switch localName(name) {
+      case "Code": if code.isEmpty { code = Self.plain(text, and: "") }
+      case "Region": region = Self.plain(text, and: "-")
+      case "Endpoint": endpoint = Self.plain(text, and: "-.:")
+      default: break
+      }
     }
+  }
+
+  /// For messages: letters, digits and `others`.
+  private static func plain(_ text: String, and others: String) -> String {
+    String(text.filter { $0.isASCII && ($0.isLetter || $0.isNumber) || others.contains($0) }.prefix(128))
   }
 }
 

@@ -13,6 +13,7 @@ import Glibc
 package final class S3Container: Container {
   package let url: String
   let client: S3Client
+  let limits: S3Limits
   let known = Guarded(Known())
 
   struct Known {
@@ -38,7 +39,10 @@ package final class S3Container: Container {
     var mode: UInt32?
   }
 
-  init(_ address: S3Address, settings: @escaping @Sendable () -> AWSSettings) {
+  init(
+    _ address: S3Address, limits: S3Limits = S3Limits(), settings: @escaping @Sendable () -> AWSSettings
+  ) {
+    self.limits = limits
     client = S3Client(address, settings: settings)
     url = address.url
   }
@@ -46,8 +50,9 @@ package final class S3Container: Container {
   package var traits: ContainerTraits {
     var traits = ContainerTraits(hasIdentities: false, holdsMode: true, holdsXattrs: false, holdsSymlinks: false)
     traits.attributesChangeAlone = true
-    if let rules = known.withLock({ $0.rules }), !(rules.keepsAbsent && rules.keepsVersion) {
-      traits.weakness = Self.weakness
+    if let rules = known.withLock({ $0.rules }) {
+      let isStrong = rules.keepsAbsent && rules.keepsVersion
+      traits.weakness = !isStrong ? Self.weakness : rules.copiesKeepAbsent ? nil : Self.copyWeakness
     }
     return traits
   }
@@ -55,6 +60,8 @@ package final class S3Container: Container {
   /// Of a container that checks before it writes.
   static let weakness =
     "the server keeps no conditions: of what two devices change in the same moment, one change may be lost"
+  private static let copyWeakness =
+    "the server copies without conditions: a file that another device makes just where one is renamed to may be lost"
 
   var address: S3Address { client.address }
 
@@ -73,11 +80,11 @@ package final class S3Container: Container {
 
   package func checksum(of version: Version) -> ContentDigest? {
     guard version.bytes.count == 32, known.withLock({ $0.etagsAreMD5 }) else { return nil }
-    return percentDecoded(
-      version.bytes.enumerated().flatMap { $0.offset % 2 == 0 ? [0x25, $0.element] : [$0.element] }
-    )
-    .map { ContentDigest(.md5, $0) }
+    return hexDecoded(version.bytes).map { ContentDigest(.md5, $0) }
   }
+
+  /// Whether an ETag is the MD5 of the bytes, which a copy then has as well.
+  func isDigest(_ etag: String) -> Bool { checksum(of: Version(Array(etag.utf8))) != nil }
 
   /// A store that encrypts with a key of its own has ETags that are no digests.
   func learn(_ response: HTTPResponse) {
@@ -158,11 +165,10 @@ package final class S3Container: Container {
   }
 
   func file(_ name: ItemName, _ response: HTTPResponse, _ what: String) throws(ContainerError) -> RemoteItem {
-    guard let size = response["content-length"].flatMap({ Int64($0) }), size >= 0, let version = etag(response) else {
-      throw ContainerError(.inconsistent, "\(what): the store tells no size or ETag")
-    }
+    let object = try object([], response, what)
     return RemoteItem(
-      name: name, kind: .file, size: size, version: version, attributes: S3Metadata.attributes(response))
+      name: name, kind: .file, size: object.size, version: Version(Array(object.etag.utf8)),
+      attributes: S3Metadata.attributes(response))
   }
 
   /// All versions of a folder are one: nothing of it but its marker's metadata can change.
@@ -179,6 +185,8 @@ package final class S3Container: Container {
 
   // MARK: - Names
 
+  static let longestKey = 1_024
+
   private func isText(_ path: ContainerPath) -> Bool { String(validating: path.bytes, as: UTF8.self) != nil }
 
   func refuseHidden(_ what: String, _ path: ContainerPath, _ code: ContainerError.Code) throws(ContainerError) {
@@ -192,8 +200,9 @@ package final class S3Container: Container {
     guard isText(path) else {
       throw ContainerError(.notRepresentable, "\(what): the store takes no name that is not UTF-8; rename it")
     }
-    guard address.folderKey(path).count <= 1_024 else {
-      throw ContainerError(.notRepresentable, "\(what): the path is longer than the 1024 bytes of a key")
+    guard address.folderKey(path).count <= Self.longestKey else {
+      throw ContainerError(
+        .notRepresentable, "\(what): the path is longer than the \(Self.longestKey) bytes of a key")
     }
     return name
   }

@@ -3,6 +3,8 @@ struct S3Credentials: Sendable, Equatable {
   var accessKey: String
   var secretKey: String
   var token: String?
+  /// Where they were found, for messages.
+  var origin = ""
 }
 
 /// Where AWS's tools look: the environment, then a profile of `~/.aws/credentials` and `~/.aws/config`.
@@ -28,10 +30,21 @@ struct AWSSettings: Sendable {
   /// nil when there are none. A profile that was asked for by name comes before the environment.
   var credentials: S3Credentials? {
     if !isNamed, let key = environment("AWS_ACCESS_KEY_ID"), let secret = environment("AWS_SECRET_ACCESS_KEY") {
-      return S3Credentials(accessKey: key, secretKey: secret, token: environment("AWS_SESSION_TOKEN"))
+      return S3Credentials(
+        accessKey: key, secretKey: secret, token: environment("AWS_SESSION_TOKEN"),
+        origin: "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     }
     guard let key = profile["aws_access_key_id"], let secret = profile["aws_secret_access_key"] else { return nil }
-    return S3Credentials(accessKey: key, secretKey: secret, token: profile["aws_session_token"])
+    return S3Credentials(
+      accessKey: key, secretKey: secret, token: profile["aws_session_token"],
+      origin: "the profile \(profileName) in ~/.aws/credentials")
+  }
+
+  /// What to do when there are none.
+  var mend: String {
+    profileName == "default"
+      ? "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write them into ~/.aws/credentials"
+      : "write the profile \(profileName) with its keys into ~/.aws/credentials"
   }
 
   var region: String? { environment("AWS_REGION") ?? environment("AWS_DEFAULT_REGION") ?? profile["region"] }

@@ -1,7 +1,7 @@
 // Listings of S3.
 
 extension S3Container {
-  private static let pageSize = 1_000
+  static let pageSize = 1_000
   /// So many objects of a folder are asked for their metadata; more are shown with the time they were stored.
   private static let askedObjects = 1_000
   private static let askers = 16
@@ -45,19 +45,42 @@ extension S3Container {
     _ body: (S3Page) throws(ContainerError) -> Void
   ) throws(ContainerError) {
     var token: String?
+    var circle = CircleDetector()
     repeat {
       let page = try page(prefix: prefix, delimiter: delimiter, limit: Self.pageSize, after: token, what, call)
-      guard page.next == nil || page.next != token else {
+      if let next = page.next, circle.isClosed(by: page, next) {
         throw ContainerError(.inconsistent, "\(what): the listing goes round in circles")
       }
       try body(page)
       token = page.next
-      call.progress()
+      // An empty page is no progress: a store that gives only such ones is not waited for.
+      if !page.isEmpty { call.progress() }
     } while token != nil
   }
 
+  /// Notices, by Brent's way, that pages come again; whatever their number, it keeps one.
+  private struct CircleDetector {
+    private var token = ""
+    private var first: [UInt8]?
+    private var length = 0
+    private var power = 1
+
+    /// Whether `page`, which `next` follows, is one that was seen.
+    mutating func isClosed(by page: S3Page, _ next: String) -> Bool {
+      let begin = page.objects.first?.key ?? page.prefixes.first
+      if next == token || begin != nil && begin == first { return true }
+      length += 1
+      if length == power {
+        (token, first, length) = (next, begin, 0)
+        power *= 2
+      }
+      return false
+    }
+  }
+
   func page(
-    prefix: [UInt8], delimiter: Bool, limit: Int, after token: String? = nil, _ what: String, _ call: CallContext
+    prefix: [UInt8], delimiter: Bool, limit: Int, after token: String? = nil, afterKey: String? = nil, _ what: String,
+    _ call: CallContext
   ) throws(ContainerError) -> S3Page {
     guard let text = String(validating: prefix, as: UTF8.self) else {
       // No key of a store has bytes that are no text.
@@ -69,6 +92,7 @@ extension S3Container {
     ]
     if delimiter { request.query.append(("delimiter", "/")) }
     if let token { request.query.append(("continuation-token", token)) }
+    if let afterKey { request.query.append(("start-after", afterKey)) }
     return try S3Page(try client.require(request, call, limit: 16 << 20).body, what)
   }
 

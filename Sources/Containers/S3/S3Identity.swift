@@ -6,6 +6,19 @@ struct S3Rules: Equatable {
   var keepsAbsent: Bool
   /// `If-Match` refuses another version, and takes the right one.
   var keepsVersion: Bool
+  /// `If-None-Match: *` refuses to replace by a copy.
+  var copiesKeepAbsent = false
+  var manyDeletes = ManyDeletes.none
+
+  /// What a request that removes many objects at once does.
+  enum ManyDeletes {
+    /// There is none.
+    case none
+    /// It removes them, whatever version they have.
+    case anyVersion
+    /// It keeps what has another version than the one it names.
+    case thatVersion
+  }
 }
 
 extension S3Container {
@@ -45,6 +58,7 @@ extension S3Container {
   )? {
     let response = try client.send(.init(method: "GET", key: markerKey, what: what), call, limit: 1 << 16)
     if response.status == 404 || !response.isSuccess, S3Failure(response.body).code.isEmpty {
+      if response["x-amz-bucket-region"] != nil { throw client.failure(response, what) }
       if response.status == 401 || response.status >= 500 { throw response.error(what) }
       throw ContainerError(
         .unreachable, "\(what): \(address.endpoint) does not answer as an S3 store; check endpoint=")
@@ -84,13 +98,15 @@ extension S3Container {
   /// Tried out once, before the first change, on an object of docsfs's own.
   func rules(_ call: CallContext) throws(ContainerError) -> S3Rules {
     if let rules = known.withLock({ $0.rules }) { return rules }
-    let rules = try tryOut(call)
+    let rules = try trial(call)
     known.withLock { $0.rules = rules }
     return rules
   }
 
-  private func tryOut(_ call: CallContext) throws(ContainerError) -> S3Rules {
-    let key = address.key(ContainerPath([hiddenName])) + Array("/probe-\(ContainerID.random().text)".utf8)
+  package func tryOut(_ call: CallContext) throws(ContainerError) { _ = try rules(call) }
+
+  private func trial(_ call: CallContext) throws(ContainerError) -> S3Rules {
+    let key = probeKey + Array(ContainerID.random().text.utf8)
     let what = "cannot write to \(url)"
     func put(_ text: String, _ header: String, _ value: String) throws(ContainerError) -> HTTPResponse {
       var request = S3Client.Request(method: "PUT", key: key, what: what)
@@ -105,6 +121,34 @@ extension S3Container {
     let refusesWrong = try put("three", "If-Match", "\"\(String(repeating: "0", count: 32))\"").status == 412
     let etag = try head(key, what, call)?["etag"] ?? ""
     let takesRight = try put("four", "If-Match", etag).isSuccess
-    return S3Rules(keepsAbsent: keepsAbsent, keepsVersion: refusesWrong && takesRight)
+    return S3Rules(
+      keepsAbsent: keepsAbsent, keepsVersion: refusesWrong && takesRight,
+      copiesKeepAbsent: try tryCopy(key, what, call), manyDeletes: try tryManyDeletes(key, what, call))
+  }
+
+  /// What trials are made on; their names follow.
+  var probeKey: [UInt8] { address.key(ContainerPath([hiddenName])) + Array("/probe-".utf8) }
+
+  private func tryCopy(_ key: [UInt8], _ what: String, _ call: CallContext) throws(ContainerError) -> Bool {
+    var request = S3Client.Request(method: "PUT", key: key, what: what)
+    request.headers = [
+      ("x-amz-copy-source", copySource(key)), ("x-amz-metadata-directive", "REPLACE"), ("If-None-Match", "*"),
+    ]
+    return try client.send(request, call).status == 412
+  }
+
+  private func tryManyDeletes(_ key: [UInt8], _ what: String, _ call: CallContext) throws(ContainerError)
+    -> S3Rules.ManyDeletes
+  {
+    func outcome(_ etag: String) throws(ContainerError) -> String? {
+      try deleteMany([S3Deletion(key: key, etag: etag)], what, call)?[key]
+    }
+    switch try outcome(String(repeating: "0", count: 32)) {
+    case "": return .anyVersion
+    case "PreconditionFailed":
+      guard let now = try head(key, what, call).flatMap({ etag($0) }) else { return .none }
+      return try outcome(String(decoding: now.bytes, as: UTF8.self)) == "" ? .thatVersion : .none
+    default: return .none
+    }
   }
 }

@@ -22,13 +22,21 @@ struct S3Page {
   private var current: (key: String, object: Object)?
   private var isPrefix = false
 
+  /// A store gives 1,000 entries at most. Many more are no page, and would only fill the memory.
+  private static let mostEntries = 10_000
+  private static let piece = 64 << 10
+
   init(_ body: [UInt8], _ what: String) throws(ContainerError) {
-    for event in try XMLReader.read(body, what) {
-      switch event {
-      case .start(let name): begin(localName(name))
-      case .end(let name, let text): end(localName(name), text)
-      }
+    let reader = try XMLReader(what)
+    var rest = body[...]
+    while !rest.isEmpty {
+      let piece = Array(rest.prefix(Self.piece))
+      rest = rest.dropFirst(Self.piece)
+      var events: [XMLEvent] = []
+      try piece.give { bytes throws(ContainerError) in events = try reader.feed(bytes) }
+      try take(events, what)
     }
+    try take(try reader.finish(), what)
     guard isListing, let isTruncated, isTruncated == (next != nil) else {
       throw ContainerError(.inconsistent, "\(what): the reply is no listing; is this an S3 store?")
     }
@@ -38,6 +46,18 @@ struct S3Page {
       objects.append(object)
     }
     for prefix in rawPrefixes { prefixes.append(try decode(prefix, what)) }
+  }
+
+  private mutating func take(_ events: [XMLEvent], _ what: String) throws(ContainerError) {
+    for event in events {
+      switch event {
+      case .start(let name): begin(localName(name))
+      case .end(let name, let text): end(localName(name), text)
+      }
+    }
+    guard rawObjects.count + rawPrefixes.count <= Self.mostEntries else {
+      throw ContainerError(.inconsistent, "\(what): a page of the listing has more entries than were asked for")
+    }
   }
 
   private mutating func begin(_ name: Substring) {

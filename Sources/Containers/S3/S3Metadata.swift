@@ -5,7 +5,10 @@ enum S3Metadata {
   /// What an object has beside user metadata, and a copy that replaces metadata would lose.
   private static let kept = [
     "cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires",
+    "x-amz-storage-class", "x-amz-website-redirect-location",
   ]
+  /// Of a copy: the ETag of what its bytes were copied from. It stays true as long as the object does.
+  private static let origin = "x-amz-meta-docsfs-etag"
 
   static func headers(_ attributes: RemoteAttributes, kind: ItemKind = .file) -> [(name: String, value: String)] {
     var headers: [(name: String, value: String)] = []
@@ -17,13 +20,18 @@ enum S3Metadata {
     return headers
   }
 
-  /// All of `response`'s object's headers, with those of `attributes` in their place.
-  static func headers(of response: HTTPResponse, with attributes: RemoteAttributes) -> [(name: String, value: String)] {
-    let new = headers(attributes)
+  /// All of `response`'s object's headers, with those of `attributes` in their place; `etag`: the copy's will be
+  /// another, and it shall be known whose bytes it has.
+  static func headers(
+    of response: HTTPResponse, with attributes: RemoteAttributes, copyOf etag: String? = nil
+  ) -> [(name: String, value: String)] {
+    let new = headers(attributes) + (etag.map { [(origin, $0)] } ?? [])
     let names = Set(new.map(\.name))
     let old = response.headers.filter { ($0.key.hasPrefix(prefix) || kept.contains($0.key)) && !names.contains($0.key) }
     return old.map { (name: $0.key, value: $0.value) } + new
   }
+
+  static func isCopy(_ response: HTTPResponse, of etag: String) -> Bool { response[origin] == etag }
 
   static func attributes(_ response: HTTPResponse) -> RemoteAttributes {
     let changed = response["last-modified"].flatMap(seconds(ofHTTPDate:)).flatMap(timestamp)

@@ -4,21 +4,24 @@ import Glibc
 // Files in parts. What a process that ended had sent is found at the store and not sent again.
 
 extension S3Container {
-  private static let partSize: Int64 = 8 << 20
-  private static let partsAtOnce = 4
-  /// A store takes 10,000 parts.
-  private static let mostParts: Int64 = 9_000
+  static let partsAtOnce = 4
   private static let abandonedAfter = 7 * 86_400
 
   func putParts(_ upload: S3Upload, _ call: CallContext) throws(ContainerError) -> Version {
-    tidyParts(call)
-    let plan = PartPlan(size: upload.source.size, least: Self.partSize, most: Self.mostParts)
+    tidy(call)
+    let plan = limits.plan(upload.source.size)
     let begun = try resume(upload, plan, call)
-    let id = if let begun { begun.id } else { try begin(upload, call) }
+    let id =
+      if let begun { begun.id } else {
+        try begin(upload.key, S3Metadata.headers(upload.attributes), upload.what, call)
+      }
     let sent = begun?.sent ?? [:]
     do throws(ContainerError) {
       let parts = try send(upload, plan, id, sent, call)
-      return try complete(upload, id, parts, call)
+      try check(upload, call)
+      let completion = Completion(key: upload.key, id: id, parts: parts, conditions: upload.conditions)
+      return Version(
+        Array(try complete(completion, upload.what, call) { response in refused(response, upload) }.utf8))
     } catch {
       // What the next attempt goes on with stays; what it cannot use goes.
       let isOver: Bool =
@@ -38,15 +41,17 @@ extension S3Container {
     return (try? parts(of: pending, upload.what, CallContext(timeout: 10)))?.isEmpty ?? false
   }
 
-  private func begin(_ upload: S3Upload, _ call: CallContext) throws(ContainerError) -> String {
-    var request = S3Client.Request(method: "POST", key: upload.key, query: [("uploads", "")], what: upload.what)
-    request.headers = S3Metadata.headers(upload.attributes)
+  /// The id of a new object in parts.
+  func begin(
+    _ key: [UInt8], _ headers: [(name: String, value: String)], _ what: String, _ call: CallContext
+  ) throws(ContainerError) -> String {
+    var request = S3Client.Request(method: "POST", key: key, query: [("uploads", "")], what: what)
+    request.headers = headers
     let response = try client.require(request, call)
-    for case .end(let name, let text) in try XMLReader.read(response.body, upload.what)
-    where localName(name) == "UploadId" {
-      return text
+    guard let id = try text(of: "UploadId", in: response, what) else {
+      throw ContainerError(.inconsistent, "\(what): the store begins no upload in parts")
     }
-    throw ContainerError(.inconsistent, "\(upload.what): the store begins no upload in parts")
+    return id
   }
 
   /// Sends the parts that are not there yet; the ETags of all.
@@ -76,27 +81,43 @@ extension S3Container {
     return etags.withLock { $0 }
   }
 
-  private func complete(_ upload: S3Upload, _ id: String, _ etags: [String], _ call: CallContext) throws(ContainerError)
-    -> Version
-  {
-    try check(upload, call)
-    let parts = etags.enumerated().map {
+  /// All parts of an object, by their ETags, and what must hold when they become it.
+  struct Completion {
+    var key: [UInt8]
+    var id: String
+    var parts: [String]
+    var conditions: [(name: String, value: String)]
+  }
+
+  /// Makes an object of its parts; its ETag. What is no success is what `refused` says.
+  func complete(
+    _ completion: Completion, _ what: String, _ call: CallContext, refused: (HTTPResponse) -> ContainerError
+  ) throws(ContainerError) -> String {
+    let parts = completion.parts.enumerated().map {
       "<Part><PartNumber>\($0.offset + 1)</PartNumber><ETag>\"\($0.element)\"</ETag></Part>"
     }
-    var request = S3Client.Request(method: "POST", key: upload.key, query: [("uploadId", id)], what: upload.what)
-    request.headers = upload.conditions
+    var request = S3Client.Request(
+      method: "POST", key: completion.key, query: [("uploadId", completion.id)], what: what)
+    request.headers = completion.conditions
     request.body = .bytes(Array("<CompleteMultipartUpload>\(parts.joined())</CompleteMultipartUpload>".utf8))
     let response = try client.send(request, call)
     // A store that has begun to answer before it knew says so in the body.
-    guard response.isSuccess, S3Failure(response.body).code.isEmpty else { throw refused(response, upload) }
-    for case .end(let name, let text) in try XMLReader.read(response.body, upload.what) where localName(name) == "ETag"
-    {
-      return Version(Array(S3Page.bare(text).utf8))
+    guard response.isSuccess, S3Failure(response.body).code.isEmpty else { throw refused(response) }
+    guard let etag = try text(of: "ETag", in: response, what) else {
+      throw ContainerError(.inconsistent, "\(what): the store tells no ETag")
     }
-    throw ContainerError(.inconsistent, "\(upload.what): the store tells no ETag")
+    return S3Page.bare(etag)
   }
 
-  private func abort(_ key: [UInt8], _ id: String, _ what: String) {
+  /// The text of the first element of that name in a reply.
+  func text(of name: String, in response: HTTPResponse, _ what: String) throws(ContainerError) -> String? {
+    for case .end(let found, let text) in try XMLReader.read(response.body, what) where localName(found) == name {
+      return text
+    }
+    return nil
+  }
+
+  func abort(_ key: [UInt8], _ id: String, _ what: String) {
     let request = S3Client.Request(method: "DELETE", key: key, query: [("uploadId", id)], what: what)
     _ = try? client.send(request, CallContext(timeout: 10))
   }
@@ -180,18 +201,35 @@ extension S3Container {
     }
   }
 
-  /// Once for each process: what nobody goes on with for a week is taken away.
-  private func tidyParts(_ call: CallContext) {
+  /// Once for each process: what nobody goes on with for a week is taken away, parts and trials of the store's rules.
+  private func tidy(_ call: CallContext) {
     let isTidy = known.withLock { known in
       defer { known.isTidy = true }
       return known.isTidy
     }
-    guard !isTidy, let all = try? pending(address.folderKey(.root), "cannot tidy \(url)", call) else { return }
-    for upload in all {
-      guard let begun = upload.begun, begun < Int(time(nil)) - Self.abandonedAfter else { continue }
-      abort(upload.key, upload.id, "cannot tidy \(url)")
+    guard !isTidy else { return }
+    let what = "cannot tidy \(url)"
+    let oldest = Int(time(nil)) - Self.abandonedAfter
+    for upload in (try? pending(address.folderKey(.root), what, call)) ?? [] {
+      if let begun = upload.begun, begun < oldest { abort(upload.key, upload.id, what) }
+    }
+    if let page = try? page(prefix: probeKey, delimiter: false, limit: S3Container.pageSize, what, call) {
+      try? delete(page.objects.filter { ($0.changed ?? oldest) < oldest }, what, call)
     }
   }
+}
+
+/// Where an object is cut; tests make it less.
+struct S3Limits: Sendable {
+  /// A larger object is copied in parts: a store copies 5 GiB in one piece at most, and one that takes long over it
+  /// says nothing meanwhile.
+  var wholeCopy: Int64 = 256 << 20
+  /// The smallest part; stores take none below 5 MiB.
+  var leastPart: Int64 = 8 << 20
+  /// A store takes 10,000 parts.
+  var mostParts: Int64 = 9_000
+
+  func plan(_ size: Int64) -> PartPlan { PartPlan(size: size, least: leastPart, most: mostParts) }
 }
 
 /// How a file is cut.
@@ -283,7 +321,7 @@ private final class PartDigests: @unchecked Sendable {  // `running` is used by 
   }
 }
 
-private func base64(_ bytes: [UInt8]) -> String {
+func base64(_ bytes: [UInt8]) -> String {
   var text = [UInt8](repeating: 0, count: bytes.count / 3 * 4 + 5)
   let count = EVP_EncodeBlock(&text, bytes, Int32(bytes.count))
   return String(decoding: text.prefix(Int(count)), as: UTF8.self)

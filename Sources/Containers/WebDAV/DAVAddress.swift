@@ -27,16 +27,24 @@ struct DAVCredentials: Sendable, Equatable {
   var user = ""
   var password = ""
   var token: String?
+  /// Where they were found, for messages.
+  var origin = ""
 
   /// `DOCSFS_WEBDAV_TOKEN`, or `DOCSFS_WEBDAV_USER` and `DOCSFS_WEBDAV_PASSWORD`, or the entry of `host` in `~/.netrc`
   /// (or the file that `NETRC` names); nil when there are none.
   static func find(host: String, environment: (String) -> String? = environmentVariable) -> DAVCredentials? {
-    if let token = environment("DOCSFS_WEBDAV_TOKEN") { return DAVCredentials(token: token) }
-    if let user = environment("DOCSFS_WEBDAV_USER") {
-      return DAVCredentials(user: user, password: environment("DOCSFS_WEBDAV_PASSWORD") ?? "")
+    if let token = environment("DOCSFS_WEBDAV_TOKEN") {
+      return DAVCredentials(token: token, origin: "DOCSFS_WEBDAV_TOKEN")
     }
-    let file = environment("NETRC") ?? (environment("HOME") ?? "") + "/.netrc"
-    return netrc(contents(ofSmallFile: file), host: host)
+    if let user = environment("DOCSFS_WEBDAV_USER") {
+      return DAVCredentials(
+        user: user, password: environment("DOCSFS_WEBDAV_PASSWORD") ?? "",
+        origin: "DOCSFS_WEBDAV_USER and DOCSFS_WEBDAV_PASSWORD")
+    }
+    let named = environment("NETRC")
+    var found = netrc(contents(ofSmallFile: named ?? (environment("HOME") ?? "") + "/.netrc"), host: host)
+    found?.origin = named ?? "~/.netrc"
+    return found
   }
 
   /// The first entry for `host`, or the default one behind which none is looked for.

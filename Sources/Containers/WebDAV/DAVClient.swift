@@ -60,9 +60,13 @@ final class DAVClient: Sendable {
 
   /// What a reply that is no success means.
   func failure(_ response: HTTPResponse, _ what: String) -> ContainerError {
-    guard response.status == 401, credentials == nil else { return response.error(what) }
-    return ContainerError(
-      .permissionDenied,
-      "\(what): \(address.server) wants a password; write user and password for \(address.host) into ~/.netrc")
+    guard response.status == 401 else { return response.error(what) }
+    let why =
+      if let credentials {
+        "\(address.server) refuses \(credentials.token == nil ? "the user or the password" : "the token"); check \(credentials.origin)"
+      } else {
+        "\(address.server) wants a password; write user and password for \(address.host) into ~/.netrc"
+      }
+    return ContainerError(.permissionDenied, "\(what): \(why)")
   }
 }

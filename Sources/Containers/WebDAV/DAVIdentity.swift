@@ -9,6 +9,8 @@ struct DAVRules: Equatable {
   var hasLocks: Bool
   /// It keeps properties that it does not know.
   var holdsProperties: Bool
+  /// A PUT that breaks off leaves what was there.
+  var publishesWhole: Bool
 }
 
 extension WebDAVContainer {
@@ -75,12 +77,14 @@ extension WebDAVContainer {
   /// Tried out once, before the first change, on a file of docsfs's own.
   func rules(_ call: CallContext) throws(ContainerError) -> DAVRules {
     if let rules = known.withLock({ $0.rules }) { return rules }
-    let rules = try tryOut(call)
+    let rules = try trial(call)
     known.withLock { $0.rules = rules }
     return rules
   }
 
-  private func tryOut(_ call: CallContext) throws(ContainerError) -> DAVRules {
+  package func tryOut(_ call: CallContext) throws(ContainerError) { _ = try rules(call) }
+
+  private func trial(_ call: CallContext) throws(ContainerError) -> DAVRules {
     let what = "cannot write to \(url)"
     let made = try client.send(client.request("MKCOL", hidden, isFolder: true, what), call)
     // 405: it is there.
@@ -101,17 +105,54 @@ extension WebDAVContainer {
     var rules = DAVRules(
       tellsVersion: found.etag != nil && first["etag"].map { DAVMultistatus.etag($0).0 } == found.etag,
       keepsAbsent: try put("two", "If-None-Match", "*").status == 412,
-      keepsVersion: try put("three", "If-Match", "\"none\"").status == 412, hasLocks: false, holdsProperties: false)
+      keepsVersion: try put("three", "If-Match", "\"none\"").status == 412, hasLocks: false, holdsProperties: false,
+      publishesWhole: true)
     let now = try resource(path, what, call)
     if rules.keepsVersion, let etag = now?.etag {
       rules.keepsVersion = try put("four", "If-Match", "\"\(etag)\"").isSuccess
     }
+    rules.publishesWhole = try isKept(path, what, call)
     let version = try resource(path, what, call)?.version ?? found.version
     try keep(RemoteAttributes(mode: 0o640), of: version, at: path, isFolder: false, what, call)
     rules.holdsProperties = try resource(path, what, call)?.attributes.mode == 0o640
+    if !rules.publishesWhole { try removeRemains(found, what, call) }
     let options = try client.send(client.request("OPTIONS", path, what), call)
     rules.hasLocks = (options["dav"] ?? "").split(separator: ",").contains { $0.filter { $0 != " " } == "2" }
     return rules
+  }
+
+  /// Whether a file survives an upload that breaks off. A server may notice that late.
+  private func isKept(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError) -> Bool {
+    let before = try resource(path, what, call)
+    var request = client.request("PUT", path, what)
+    request.body = .source(BreakingSource(), 0..<BreakingSource.length)
+    do throws(ContainerError) {
+      _ = try client.send(request, call)
+    } catch {
+      guard error.code == .cancelled, !call.isCancelled else { throw error }
+    }
+    for _ in 0..<4 {
+      let now = try resource(path, what, call)
+      guard now?.version == before?.version, now?.size == before?.size else { return false }
+      try call.sleep(0.03, what)
+    }
+    return true
+  }
+
+  /// What processes that were killed have left of uploads, a day and more ago by the server's clock.
+  private func removeRemains(_ now: DAVResource, _ what: String, _ call: CallContext) throws(ContainerError) {
+    guard let clock = now.changed.flatMap(seconds(ofHTTPDate:)) else { return }
+    let found = Guarded<[ItemName]>([])
+    _ = try find(hidden, isFolder: true, depth: 1, what, call) { resource in
+      guard let name = resource.names.last.flatMap({ try? ItemName($0) }), !resource.isFolder,
+        name.bytes.starts(with: Array("upload-".utf8)),
+        let changed = resource.changed.flatMap(seconds(ofHTTPDate:)), changed < clock - 86_400
+      else { return }
+      found.withLock { $0.append(name) }
+    }
+    for name in found.withLock({ $0 }) {
+      _ = try? client.send(client.request("DELETE", hidden.appending(name), what), call)
+    }
   }
 
   /// A name in the hidden folder that nobody has.
@@ -125,13 +166,20 @@ extension WebDAVContainer {
     _ path: ContainerPath, _ what: String, _ call: CallContext, _ body: (String) throws(ContainerError) -> R
   ) throws(ContainerError) -> R {
     let token = try lock(path, what, call)
-    defer {
-      var request = client.request("UNLOCK", path, what)
-      request.headers = [("Lock-Token", "<\(token)>")]
-      // Also for a call that was cancelled.
-      _ = try? client.send(request, CallContext(timeout: 10))
-    }
+    defer { unlock(path, token, what) }
     return try body(token)
+  }
+
+  /// Also for a call that was cancelled, and again where the server fails: a lock that stays keeps everybody away until its
+  /// time is over.
+  private func unlock(_ path: ContainerPath, _ token: String, _ what: String) {
+    var request = client.request("UNLOCK", path, what)
+    request.headers = [("Lock-Token", "<\(token)>")]
+    let call = CallContext(timeout: 10)
+    for pause in [0.05, 0.2, 0.5, 1] {
+      if let response = try? client.send(request, call), response.status < 500 { return }
+      guard (try? call.sleep(pause, what)) != nil else { return }
+    }
   }
 
   private func lock(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError) -> String {
@@ -161,5 +209,20 @@ extension WebDAVContainer {
       }
       return token
     }
+  }
+}
+
+/// An upload whose connection breaks in the middle.
+private struct BreakingSource: UploadSource {
+  static let length: Int64 = 64 << 10
+
+  var size: Int64 { Self.length }
+  var sha256: [UInt8]? { nil }
+  func isStillCurrent() -> Bool { true }
+  func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int {
+    guard offset < Self.length / 2 else { throw ContainerError(.cancelled, "broken off") }
+    let piece = buffer.prefix(Int(Self.length / 2 - offset))
+    for index in piece.indices { buffer[index] = 0x78 }
+    return piece.count
   }
 }

@@ -129,12 +129,13 @@ extension WebDAVContainer {
     return item
   }
 
-  private func move(
-    _ path: ContainerPath, to target: ContainerPath, isFolder: Bool, _ what: String, _ call: CallContext
+  func move(
+    _ path: ContainerPath, to target: ContainerPath, isFolder: Bool, replaces: Bool = false, _ what: String,
+    _ call: CallContext
   ) throws(ContainerError) {
     var request = client.request("MOVE", path, isFolder: isFolder, what)
     request.headers = [
-      ("Destination", address.server + address.path(target, isFolder: isFolder)), ("Overwrite", "F"),
+      ("Destination", address.server + address.path(target, isFolder: isFolder)), ("Overwrite", replaces ? "T" : "F"),
     ]
     let response = try client.send(request, call)
     switch response.status {

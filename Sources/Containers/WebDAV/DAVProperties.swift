@@ -14,6 +14,10 @@ struct DAVResource: Sendable, Equatable {
   var kept: String?
   var quotaFree: Int64?
   var quotaUsed: Int64?
+  /// Of a folder whose server reports what has changed in it (RFC 6578): the state it is in.
+  var syncToken: String?
+  /// What all its bytes add up to.
+  var checksum: ContentDigest?
 
   /// The ETag, or what comes nearest to one.
   var version: Version {
@@ -51,21 +55,31 @@ struct DAVResource: Sendable, Equatable {
 /// A multistatus reply (RFC 4918, section 13), read as it comes.
 struct DAVMultistatus {
   static let namespace = "urn:docsfs"
+  /// Of ownCloud and Nextcloud.
+  static let ownCloud = "http://owncloud.org/ns"
 
   private let reader: XMLReader
   private let what: String
   private let each: (DAVResource) -> Void
+  private let refused: (DAVResource, Int) -> Void
   private var isMultistatus = false
+  private var isInProperties = false
+  /// What a report of changes ends with: the state up to which it tells.
+  private(set) var syncToken: String?
   private var resource = DAVResource()
   private var found = DAVResource()
   private var status = 0
   private var responseStatus: Int?
 
-  /// `each` gets what is there; what the server tells another status of is left out.
-  init(_ what: String, _ each: @escaping (DAVResource) -> Void) throws(ContainerError) {
+  /// `each` gets what is there, `refused` what the server tells another status of.
+  init(
+    _ what: String, refused: @escaping (DAVResource, Int) -> Void = { _, _ in },
+    _ each: @escaping (DAVResource) -> Void
+  ) throws(ContainerError) {
     reader = try XMLReader(what)
     self.what = what
     self.each = each
+    self.refused = refused
   }
 
   mutating func feed(_ piece: UnsafeRawBufferPointer) throws(ContainerError) {
@@ -81,7 +95,7 @@ struct DAVMultistatus {
     switch event {
     case .start("DAV:|multistatus"): isMultistatus = true
     case .start("DAV:|response"): (resource, responseStatus) = (DAVResource(), nil)
-    case .start("DAV:|propstat"): (found, status) = (DAVResource(), 0)
+    case .start("DAV:|propstat"): (found, status, isInProperties) = (DAVResource(), 0, true)
     case .start: break
     case .end(let name, let text): end(name, text)
     }
@@ -97,13 +111,16 @@ struct DAVMultistatus {
     case "DAV:|quota-available-bytes": found.quotaFree = Int64(text)
     case "DAV:|quota-used-bytes": found.quotaUsed = Int64(text)
     case Self.namespace + "|attributes": found.kept = text
+    case "DAV:|sync-token": if isInProperties { found.syncToken = text.trimmed } else { syncToken = text.trimmed }
+    case Self.ownCloud + "|checksum": found.checksum = ContentDigest(ownCloud: text)
     case "DAV:|status":
       status = Int(text.split(separator: " ").dropFirst().first ?? "") ?? 0
       responseStatus = status
     case "DAV:|propstat":
       if status == 200 { merge() }
-      responseStatus = nil
-    case "DAV:|response": if responseStatus.map({ $0 == 200 }) ?? true { each(resource) }
+      (responseStatus, isInProperties) = (nil, false)
+    case "DAV:|response":
+      if let responseStatus, responseStatus != 200 { refused(resource, responseStatus) } else { each(resource) }
     default: break
     }
   }
@@ -115,6 +132,10 @@ struct DAVMultistatus {
     if found.etag == nil { (found.etag, found.isWeak) = (resource.etag, resource.isWeak) }
     found.changed = found.changed ?? resource.changed
     found.kept = found.kept ?? resource.kept
+    found.quotaFree = found.quotaFree ?? resource.quotaFree
+    found.quotaUsed = found.quotaUsed ?? resource.quotaUsed
+    found.syncToken = found.syncToken ?? resource.syncToken
+    found.checksum = found.checksum ?? resource.checksum
     resource = found
   }
 
@@ -133,5 +154,14 @@ struct DAVMultistatus {
     }
     // A name that is badly encoded is none: `/` never is.
     return path.utf8.split(separator: 0x2f).map { percentDecoded($0) ?? [0x2f] }
+  }
+}
+
+extension String {
+  /// nil for nothing but blanks.
+  fileprivate var trimmed: String? {
+    let text = drop { $0.isWhitespace }
+    guard let last = text.lastIndex(where: { !$0.isWhitespace }) else { return nil }
+    return String(text[...last])
   }
 }

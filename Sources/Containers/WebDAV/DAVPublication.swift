@@ -7,11 +7,14 @@ extension WebDAVContainer {
     let name = try requireName(what, path)
     let rules = try rules(call)
     let attributes = try complete(attributes, path, condition, what, call)
-    try prove(source, what, call)
-    let upload = DAVUpload(path: path, what: what, source: source, attributes: attributes, condition: condition)
+    let digest = try prove(source, what, call)
+    let upload = DAVUpload(
+      path: path, what: what, source: source, digest: digest, attributes: attributes, condition: condition)
     let isKept = condition == .absent ? rules.keepsAbsent : rules.keepsVersion
     let version: Version
-    if rules.tellsVersion, isKept {
+    if !rules.publishesWhole {
+      version = try sendAside(upload, rules, call)
+    } else if rules.tellsVersion, isKept {
       version = try send(upload, conditions: upload.conditions, call)
     } else if rules.hasLocks {
       version = try sendLocked(upload, rules, call)
@@ -38,15 +41,19 @@ extension WebDAVContainer {
   }
 
   /// Before anything is sent: the bytes are those that they should be, and still wanted.
-  private func prove(_ source: any UploadSource, _ what: String, _ call: CallContext) throws(ContainerError) {
-    if let expected = source.sha256 {
-      let found = try digest(of: source, 0..<source.size, call).sha256
-      guard found == expected else {
-        guard source.isStillCurrent() else { throw ContainerError(.cancelled, "\(what): it has changed meanwhile") }
-        throw ContainerError(.inconsistent, "\(what): its bytes were altered on their way")
-      }
-    }
+  private func prove(_ source: any UploadSource, _ what: String, _ call: CallContext) throws(ContainerError)
+    -> ContentDigest
+  {
+    let found = try digest(of: source, 0..<source.size, call)
+    let isWhole = source.sha256.map { $0 == found.sha256 } ?? true
     guard source.isStillCurrent() else { throw ContainerError(.cancelled, "\(what): it has changed meanwhile") }
+    guard isWhole else { throw ContainerError(.inconsistent, "\(what): its bytes were altered on their way") }
+    return ContentDigest(.md5, found.md5)
+  }
+
+  /// A resource of docsfs's own that stands for a path.
+  private func lockName(_ path: ContainerPath) -> ContainerPath {
+    hidden.appending((try? ItemName("lock-" + hex(Digest.of(path.bytes)).prefix(32))) ?? .root)
   }
 
   /// A new name is locked by a resource of docsfs's own: others would see a lock of the name itself as an empty file.
@@ -54,8 +61,7 @@ extension WebDAVContainer {
   {
     switch upload.condition {
     case .absent:
-      let lock = (try? ItemName("lock-" + hex(Digest.of(upload.path.bytes)).prefix(32))) ?? .root
-      return try withLock(hidden.appending(lock), upload.what, call) { _ throws(ContainerError) in
+      return try withLock(lockName(upload.path), upload.what, call) { _ throws(ContainerError) in
         try check(upload, call)
         return try send(upload, conditions: rules.keepsAbsent ? upload.conditions : [], call)
       }
@@ -66,6 +72,45 @@ extension WebDAVContainer {
         return try send(upload, conditions: [("If", "(<\(token)>)")], call)
       }
     }
+  }
+
+  /// Where a PUT that breaks off would leave a part of the file: into docsfs's own folder, and from there to its place.
+  private func sendAside(_ upload: DAVUpload, _ rules: DAVRules, _ call: CallContext) throws(ContainerError) -> Version
+  {
+    let aside = hidden.appending(freshName("upload"))
+    var sent = upload
+    sent.path = aside
+    do throws(ContainerError) {
+      _ = try send(sent, conditions: [], call)
+      try publish(aside, upload, rules, call)
+    } catch {
+      // Also for a call that was cancelled.
+      _ = try? client.send(client.request("DELETE", aside, upload.what), CallContext(timeout: 10))
+      throw error
+    }
+    guard let found = try resource(upload.path, upload.what, call), found.size == upload.source.size else {
+      throw ContainerError(.inconsistent, "\(upload.what): the server has something else than was sent")
+    }
+    return found.version
+  }
+
+  private func publish(
+    _ aside: ContainerPath, _ upload: DAVUpload, _ rules: DAVRules, _ call: CallContext
+  ) throws(ContainerError) {
+    guard upload.source.isStillCurrent() else {
+      throw ContainerError(.cancelled, "\(upload.what): it has changed meanwhile")
+    }
+    try check(upload, call)
+    guard case .version = upload.condition else {
+      return try move(aside, to: upload.path, isFolder: false, upload.what, call)
+    }
+    let replace = { () throws(ContainerError) in
+      try self.check(upload, call)
+      try self.move(aside, to: upload.path, isFolder: false, replaces: true, upload.what, call)
+    }
+    guard rules.hasLocks else { return try replace() }
+    // Not the file itself: where it is missing for a moment, a lock would make an empty one.
+    try withLock(lockName(upload.path), upload.what, call) { _ throws(ContainerError) in try replace() }
   }
 
   private func check(_ upload: DAVUpload, _ call: CallContext) throws(ContainerError) {
@@ -87,6 +132,9 @@ extension WebDAVContainer {
     if let mtime = upload.attributes.mtime {
       request.headers.append(("X-OC-Mtime", String(mtime.nanoseconds.floorDivided(by: 1_000_000_000))))
     }
+    // ownCloud and Nextcloud refuse what does not match it, and keep it for downloads. Of what they know the best that
+    // was computed anyway.
+    request.headers.append(("OC-Checksum", "MD5:" + hex(upload.digest.bytes)))
     request.body = .source(upload.source, 0..<upload.source.size)
     let response = try client.send(request, call)
     guard response.isSuccess else { throw try refusal(response, upload, call) }
@@ -132,6 +180,7 @@ private struct DAVUpload {
   var path: ContainerPath
   var what: String
   var source: any UploadSource
+  var digest: ContentDigest
   var attributes: RemoteAttributes
   var condition: Precondition
 

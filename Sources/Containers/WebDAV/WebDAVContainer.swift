@@ -4,8 +4,10 @@
 /// on servers that know `X-OC-Mtime` (Nextcloud, ownCloud) the file itself has the time, to the second.
 ///
 /// Files are put with conditions. Where the server does not keep them, or does not say which version came of it, a lock
-/// keeps others away meanwhile; where it has no locks either, what is there is looked at right before. Attributes of users it cannot
-/// hold, symlinks only as a `LinkFileContainer` over it makes them.
+/// keeps others away meanwhile; where it has no locks either, what is there is looked at right before. On a server that
+/// would leave a part of an upload that breaks off, files go into docsfs's own folder first, and are moved from there.
+///
+/// Attributes of users it cannot hold, symlinks only as a `LinkFileContainer` over it makes them.
 package final class WebDAVContainer: Container {
   package let url: String
   let client: DAVClient
@@ -16,6 +18,11 @@ package final class WebDAVContainer: Container {
     /// When the marker was last seen (CLOCK_MONOTONIC ns).
     var confirmed: UInt64 = 0
     var rules: DAVRules?
+    /// By version; nil within: it told different ones.
+    var checksums: [Version: ContentDigest?] = [:]
+    /// nil: nothing was downloaded yet.
+    var tellsChecksums: Bool?
+    static let mostChecksums = 20_000
   }
 
   init(_ address: DAVAddress, credentials: DAVCredentials?) {
@@ -24,14 +31,19 @@ package final class WebDAVContainer: Container {
   }
 
   package var traits: ContainerTraits {
-    let rules = known.withLock { $0.rules }
+    let (rules, tellsChecksums) = known.withLock { ($0.rules, $0.tellsChecksums) }
     var traits = ContainerTraits(
       hasIdentities: false, holdsMode: rules?.holdsProperties ?? true, holdsXattrs: false, holdsSymlinks: false)
+    var weaknesses: [String] = []
     if let rules, !rules.hasLocks, !(rules.tellsVersion && rules.keepsAbsent && rules.keepsVersion) {
-      traits.weakness = S3Container.weakness
+      weaknesses.append(S3Container.weakness)
     }
+    if tellsChecksums == false { weaknesses.append(Self.noChecksums) }
+    traits.weakness = weaknesses.isEmpty ? nil : weaknesses.joined(separator: "; ")
     return traits
   }
+
+  static let noChecksums = "it gives no checksums: of a download, length and version are what is checked"
 
   var address: DAVAddress { client.address }
 
@@ -70,7 +82,23 @@ package final class WebDAVContainer: Container {
     return items.withLock { $0 }
   }
 
-  package func checksum(of version: Version) -> ContentDigest? { nil }
+  package func checksum(of version: Version) -> ContentDigest? {
+    known.withLock { $0.checksums[version] ?? nil }
+  }
+
+  /// What the server says a version's bytes add up to. One that says two things of one version is not believed: its
+  /// ETags are not one file's alone.
+  func learn(_ checksum: ContentDigest?, of version: Version) {
+    guard let checksum else { return }
+    known.withLock { known in
+      known.tellsChecksums = true
+      if known.checksums.count > Known.mostChecksums { known.checksums = [:] }
+      guard let before = known.checksums[version] else { return known.checksums[version] = .some(checksum) }
+      if let before, before.algorithm == checksum.algorithm, before != checksum {
+        known.checksums[version] = .some(nil)
+      }
+    }
+  }
 
   package func quota(_ call: CallContext) throws(ContainerError) -> Quota? {
     guard let root = try resource(.root, "cannot ask for the room of \(url)", call), let free = root.quotaFree,
@@ -80,7 +108,9 @@ package final class WebDAVContainer: Container {
     return Quota(total: isOver ? free : total, free: free)
   }
 
-  package func changeFeed(_ handler: @escaping @Sendable ([ChangeHint]) -> Void) -> (any ChangeFeed)? { nil }
+  package func changeFeed(_ handler: @escaping @Sendable ([ChangeHint]) -> Void) -> (any ChangeFeed)? {
+    DAVChangeFeed(self, handler)
+  }
 
   package func read(
     _ path: ContainerPath, version: Version, range: Range<Int64>, _ call: CallContext,
@@ -96,18 +126,27 @@ package final class WebDAVContainer: Container {
     var request = client.request("GET", path, what)
     request.followsRedirects = true
     request.headers = [RangedBody.header(range)]
+    // A server may have to read the whole file for that: it is asked until it has said it.
+    if checksum(of: version) == nil { request.headers += ContentDigest.wanted }
     var body = RangedBody(range)
     let response = try client.stream(request, call) { response throws(ContainerError) in
       guard response.isSuccess else { return false }
       guard self.version(response) == version else {
         throw ContainerError(.versionChanged, "\(what): it has changed")
       }
+      self.learn(from: response, version)
       try body.begin(response, what)
       return true
     } sink: { piece throws(ContainerError) in
       try body.take(piece, sink)
     }
     try body.finish(response, what) { client.failure(response, what) }
+  }
+
+  private func learn(from response: HTTPResponse, _ version: Version) {
+    if response["etag"] != nil { learn(ContentDigest(of: response), of: version) }
+    let isKnown = checksum(of: version) != nil
+    known.withLock { if $0.tellsChecksums != true { $0.tellsChecksums = isKnown } }
   }
 
   /// The version that a GET answers with, as PROPFIND tells it.
@@ -146,28 +185,32 @@ package final class WebDAVContainer: Container {
     }
   }
 
-  /// PROPFIND; false when nothing is there.
+  /// PROPFIND; false when nothing is there. `depth` nil: all that is below. The reply is read while it `goesOn`.
   func find(
-    _ path: ContainerPath, isFolder: Bool, depth: Int, _ what: String, _ call: CallContext,
-    _ each: @escaping (DAVResource) -> Void
+    _ path: ContainerPath, isFolder: Bool, depth: Int?, asking question: [UInt8] = WebDAVContainer.question,
+    _ what: String, _ call: CallContext, _ each: @escaping (DAVResource) -> Void,
+    goesOn: () -> Bool = { true }
   ) throws(ContainerError) -> Bool {
     var request = client.request("PROPFIND", path, isFolder: isFolder, what)
     request.followsRedirects = true
-    request.headers = [("Depth", "\(depth)"), ("Content-Type", "application/xml; charset=utf-8")]
-    request.body = .bytes(Self.question)
+    request.headers = [
+      ("Depth", depth.map { "\($0)" } ?? "infinity"), ("Content-Type", "application/xml; charset=utf-8"),
+    ]
+    request.body = .bytes(question)
     var reply = try DAVMultistatus(what, each)
     let response = try client.stream(request, call) { (response) throws(ContainerError) in
       response.status == 207
     } sink: { piece throws(ContainerError) in
       try reply.feed(piece)
       call.progress()
+      guard goesOn() else { throw ContainerError(.inconsistent, "\(what): the reply is larger than is wanted") }
     }
     if response.status == 404 || response.status == 410 { return false }
     // The parent is a file.
     if response.status == 409 { return false }
     if response.status == 400, try isOrphan(path, what, call) { return false }
     guard response.status == 207 else {
-      if response.isSuccess || response.status == 405 {
+      if response.isSuccess || [405, 501].contains(response.status) {
         throw ContainerError(
           .unreachable, "\(what): \(address.server) does not answer as a WebDAV server; check the URL")
       }
@@ -177,15 +220,17 @@ package final class WebDAVContainer: Container {
     return true
   }
 
-  private static let question = Array(
+  static let question = Array(
     """
-    <?xml version="1.0" encoding="utf-8"?><propfind xmlns="DAV:" xmlns:x="\(DAVMultistatus.namespace)"><prop>\
+    <?xml version="1.0" encoding="utf-8"?><propfind xmlns="DAV:" xmlns:x="\(DAVMultistatus.namespace)" \
+    xmlns:oc="\(DAVMultistatus.ownCloud)"><prop>\
     <resourcetype/><getcontentlength/><getetag/><getlastmodified/><quota-available-bytes/><quota-used-bytes/>\
-    <x:attributes/></prop></propfind>
+    <x:attributes/><oc:checksums/></prop></propfind>
     """.utf8)
 
   func item(_ name: ItemName, _ found: DAVResource) -> RemoteItem {
-    RemoteItem(
+    if found.etag != nil { learn(found.checksum, of: found.version) }
+    return RemoteItem(
       name: name, kind: found.isFolder ? .folder : .file, size: found.isFolder ? 0 : found.size ?? 0,
       version: found.version, attributes: found.attributes)
   }

@@ -11,6 +11,9 @@ final class Content: @unchecked Sendable {  // guarded by the volume's lock, `lo
   var opens = 0
   /// write(2) calls between their mark in the catalog and their last byte.
   var writesInFlight = 0
+  var loan: Loan?
+  /// Programs have written past the kernel's pages of the node, which are older. Until nobody has it open.
+  var hasStalePages = false
 
   let local: Guarded<LocalBytes>
 

@@ -39,6 +39,13 @@ final class ContentStore: Sendable {
     return ContentFile(fd: fd)
   }
 
+  /// For those who only read; `create` makes it if it is missing.
+  func openForReading(_ number: Int64, create: Bool = false) throws(Errno) -> ContentFile {
+    let fd = lx_openat(directory.fd, Self.name(number), O_RDONLY | O_NOFOLLOW | (create ? O_CREAT : 0), 0o600)
+    guard fd >= 0 else { throw Errno.current }
+    return ContentFile(fd: fd)
+  }
+
   /// A copy of a content file, a reflink where the disk can. It has no name, and goes with its descriptor, also when
   /// the process dies.
   func unnamedCopy(of file: ContentFile) throws(Errno) -> ContentFile {
@@ -53,7 +60,7 @@ final class ContentStore: Sendable {
   func remove(_ number: Int64) {
     guard number != 0 else { return }
     if unlinkat(directory.fd, Self.name(number), 0) != 0, errno != ENOENT {
-      Log.error("content file \(number) could not be removed: \(Errno.current)")
+      Log.error("a content file could not be removed", ["number": number, "error": Errno.current])
     }
   }
 

@@ -42,6 +42,8 @@ extension Volume {
   /// Drops the local bytes. Only after `refusalToEvict` gave nil, under the same lock.
   func evict(_ item: Item, _ state: inout VolumeState) {
     guard item.record.kind == .file, item.record.size > 0 else { return }
+    counters.evictions.add()
+    counters.evictedBytes.add(Int(item.record.bytes))
     let version = item.record.remote?.version
     let number =
       item.content?.local.withLock { local in

@@ -10,6 +10,7 @@ final class Housekeeper: Sendable {
     var wantsCommit = false
     var wantsSweep = false
     var wantsPinned = false
+    var wantsLoans = false
     var isStopped = false
   }
   private let state = Guarded(State())
@@ -25,7 +26,10 @@ final class Housekeeper: Sendable {
       } while !self.state.wait(
         until: Clock.now() + 15_000_000_000, { $0.isStopped })
     }
-    state.signal { $0.wantsPinned = true }
+    state.signal { state in
+      state.wantsPinned = true
+      state.wantsLoans = true
+    }
   }
   func stop() {
     state.signal { $0.isStopped = true }
@@ -36,6 +40,9 @@ final class Housekeeper: Sendable {
   /// Look at the cache's limits now.
   func wake() { state.signal { $0.wantsSweep = true } }
   func materializePinned() { state.signal { $0.wantsPinned = true } }
+
+  /// A file that was lent could not be taken back yet: the kernel closes it only just after it says so, or it is mapped.
+  func takeBackSoon() { state.signal { $0.wantsLoans = true } }
 
   func wakeIfFull(_ volume: Volume) {
     guard let limit = volume.configuration.cacheSize, volume.locked({ $0.cacheBytes > limit }) else { return }
@@ -57,11 +64,13 @@ final class Housekeeper: Sendable {
     volume.removeOrphans()
     while true {
       let work = state.next(until: Clock.now() + 1_000_000_000) { state -> State? in
-        guard state.isStopped || state.wantsCommit || state.wantsSweep || state.wantsPinned else { return nil }
+        guard state.isStopped || state.wantsCommit || state.wantsSweep || state.wantsPinned || state.wantsLoans
+        else { return nil }
         let now = state
         state.wantsCommit = false
         state.wantsSweep = false
         state.wantsPinned = false
+        state.wantsLoans = false
         return now
       }
       if work?.isStopped == true { return }
@@ -70,6 +79,8 @@ final class Housekeeper: Sendable {
         usleep(20_000)
         volume.commit { _ in }
       }
+      if work?.wantsLoans == true { usleep(1_000) }
+      if work == nil || work?.wantsLoans == true { volume.noticeAllWrites() }
       if work?.wantsPinned == true { volume.streamPinned() }
       if work == nil || work?.wantsSweep == true {
         volume.catalog.checkpointIfLarge()
@@ -100,15 +111,18 @@ extension Volume {
   /// reserve.
   func checkRoom() {
     guard let space = store.space() else { return }
+    // What was accepted is finished, from the reserve if need be.
+    if catalog.lacksRoom, releaseReserve() { locked { $0.diskIsFull = true } }
     let isFull = locked { $0.diskIsFull }
     if !isFull, space.free < Self.lowRoom {
       locked { $0.diskIsFull = true }
-      Log.error("\(configuration.stateDirectory): the disk is full; writes are refused until there is room")
+      Log.error(
+        "the state disk is full; writes are refused until there is room", ["state": configuration.stateDirectory])
     } else if isFull, space.free > Self.lowRoom * 2 + Int64(Self.reserveSize) {
       flush()
       guard makeReserve() else { return }
       locked { $0.diskIsFull = false }
-      Log.note("\(configuration.stateDirectory): the disk has room again")
+      Log.info("the state disk has room again", ["state": configuration.stateDirectory])
     }
   }
 

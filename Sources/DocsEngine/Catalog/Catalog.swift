@@ -12,9 +12,12 @@ struct CatalogChanges: Sendable {
   var isEmpty: Bool { records.isEmpty && removed.isEmpty && facts.isEmpty }
 }
 
-/// The SQLite database of items, extents and jobs. WAL without an fsync at each commit: a commit survives kill -9;
-/// `sync` makes all commits before it safe against power loss. Reached only through closures on its connections.
+/// The items, extents and jobs: a SQLite database, and before it a log of commits. A commit is in the log when it is
+/// answered, and survives kill -9; `sync` makes all commits before it safe against power loss. The database follows, and
+/// is read when it has caught up. Reached only through closures on its connections.
 final class Catalog: Sendable {
+  private let log: Guarded<CommitLog>
+  private let backlog = Backlog()
   private let writer: Guarded<Connection>
   private let readers: [Guarded<Connection>]
   private let walFile: ContentFile
@@ -26,6 +29,7 @@ final class Catalog: Sendable {
   init(directory: String) throws(VolumeError) {
     self.directory = directory
     let path = directory + "/catalog.db"
+    log = Guarded(try CommitLog(directory: directory))
     do {
       let connection = try Self.openWriter(path)
       var readers: [Guarded<Connection>] = []
@@ -52,7 +56,76 @@ final class Catalog: Sendable {
     let synced = fsync(folder)
     Glibc.close(folder)
     guard synced == 0 else { throw VolumeError("\(directory): \(Errno.current)") }
+    try catchUp(path)
   }
+
+  deinit { backlog.stop() }
+
+  /// Brings what a process before this one committed into the database, before the log is written anew.
+  private func catchUp(_ path: String) throws(VolumeError) {
+    do throws(Errno) {
+      let applied = UInt64(bitPattern: try fact(Self.appliedFact) ?? 0)
+      let left = log.withLock { $0.entries(after: applied) }
+      try replay(left)
+      guard fdatasync(walFile.fd) == 0 else { throw Errno.current }
+    } catch {
+      if error == .ENOSPC {
+        throw VolumeError("\(path): no space left on the disk that holds the state; free some and mount again")
+      }
+      throw VolumeError("\(path): the commits of the last mount cannot be brought into it: \(error.message)")
+    }
+    let last = log.withLock { $0.sequence }
+    // The thread lives until `close`, and as long as it does nobody else has the directory.
+    backlog.start(from: last) { [writer, log, walFile] changes, last in
+      if let errno = Self.apply(changes, last, writer) { return errno }
+      let retired = log.withLock { log in
+        log.retireIfFull()
+        return log.retired
+      }
+      if let retired, retired <= last, fdatasync(walFile.fd) == 0 { log.withLock { $0.reuse() } }
+      return nil
+    }
+  }
+
+  /// Writes commits that were only in the log into the database.
+  func replay(_ entries: [CommitLog.Entry]) throws(Errno) {
+    guard let last = entries.last else { return }
+    do throws(SQLiteError) {
+      try writer.withLock { connection throws(SQLiteError) in
+        try connection.transaction { () throws(SQLiteError) in
+          for entry in entries { try Self.replay(entry, connection) }
+          try connection.setFact(Self.appliedFact, Int64(bitPattern: last.sequence))
+        }
+      }
+    } catch {
+      Log.error("commits of the log could not be replayed", ["commits": entries.count, "error": error])
+      throw error.primary == SQLITE_FULL ? .ENOSPC : .EIO
+    }
+  }
+
+  private static func replay(_ entry: CommitLog.Entry, _ connection: Connection) throws(SQLiteError) {
+    var decoder = CommitDecoder(entry.payload)
+    let upsert = try connection.statement(ItemRecord.upsert)
+    for _ in 0..<(decoder.number() ?? 0) {
+      defer { upsert.reset() }
+      for column in 1...ItemRecord.columnCount {
+        guard let value = decoder.value() else { throw SQLiteError(code: SQLITE_CORRUPT, message: "a row ends early") }
+        upsert.bind(Int32(column), value)
+      }
+      try connection.run(upsert)
+    }
+    for _ in 0..<(decoder.number() ?? 0) {
+      if let id = decoder.number() { try connection.remove(ItemID(UInt64(bitPattern: Int64(id)))) }
+    }
+    for _ in 0..<(decoder.number() ?? 0) {
+      if let name = decoder.bytes(), let value = decoder.number() {
+        try connection.setFact(String(decoding: name, as: UTF8.self), Int64(value))
+      }
+    }
+  }
+
+  /// The last commit of the log that the database has.
+  static let appliedFact = "applied"
 
   private static func openWriter(_ path: String) throws -> Connection {
     let connection = try Connection(path: path, readOnly: false)
@@ -80,8 +153,21 @@ final class Catalog: Sendable {
     }
   }
 
-  /// Writes all of `changes` in one transaction.
+  /// Takes all of `changes`, or nothing. Not for two threads at once.
   func commit(_ changes: CatalogChanges) -> Errno? {
+    if let failure = backlog.failure { return failure }
+    let payload = CommitEncoder.encode(changes)
+    let (errno, sequence) = log.withLock { log in (log.append(payload), log.sequence) }
+    if let errno {
+      Log.error("a commit failed", ["rows": changes.records.count, "error": errno])
+      return errno
+    }
+    backlog.add(sequence, changes)
+    return nil
+  }
+
+  /// Writes all of `changes`, and that it has all commits up to `last`, in one transaction.
+  private static func apply(_ changes: CatalogChanges, _ last: UInt64, _ writer: Guarded<Connection>) -> Errno? {
     writer.withLock { connection -> Errno? in
       do throws(SQLiteError) {
         try connection.transaction { () throws(SQLiteError) in
@@ -91,28 +177,36 @@ final class Catalog: Sendable {
             defer { upsert.reset() }
             try connection.run(upsert)
           }
-          for id in changes.removed {
-            try connection.query("DELETE FROM items WHERE id = ?", [.integer(Int64(bitPattern: id.rawValue))])
-          }
-          for (name, value) in changes.facts {
-            try connection.query("INSERT OR REPLACE INTO facts VALUES (?, ?)", [.text(name), .integer(value)])
-          }
+          for id in changes.removed { try connection.remove(id) }
+          for (name, value) in changes.facts { try connection.setFact(name, value) }
+          try connection.setFact(appliedFact, Int64(bitPattern: last))
         }
         return nil
       } catch {
-        Log.error("catalog: a commit of \(changes.records.count) rows failed: \(error)")
+        Log.error("the database does not take what is in the log", ["rows": changes.records.count, "error": error])
         return error.primary == SQLITE_FULL ? .ENOSPC : .EIO
       }
     }
   }
 
-  /// Makes every commit that has returned safe against power loss.
-  func sync() -> Errno? { fdatasync(walFile.fd) == 0 ? nil : Errno.current }
+  /// The database has no room for what is in the log.
+  var lacksRoom: Bool { backlog.failure == .ENOSPC }
 
-  /// Brings all of the log into the database, safe against power loss. The last call.
+  /// Waits until the database has all commits.
+  func flush() throws(Errno) { try backlog.drain() }
+
+  /// Makes every commit that has returned safe against power loss.
+  func sync() -> Errno? {
+    for file in log.withLock({ $0.unsettledFiles }) where fdatasync(file.fd) != 0 { return Errno.current }
+    return nil
+  }
+
+  /// Brings everything into the database, safe against power loss. The last call.
   func close() {
+    backlog.stop()
     writer.withLock { $0.checkpoint(SQLITE_CHECKPOINT_TRUNCATE) }
     _ = sync()
+    _ = fdatasync(walFile.fd)
   }
 
   /// Moves the log into the database when it has grown; run on a thread of its own.
@@ -128,11 +222,12 @@ final class Catalog: Sendable {
   }
 
   private func read<R>(_ body: (Connection) throws(SQLiteError) -> R) throws(Errno) -> R {
+    try backlog.drain()
     let reader = readers[Int(truncatingIfNeeded: lx_gettid()) & 1]
     do throws(SQLiteError) {
       return try reader.withLock { connection throws(SQLiteError) in try body(connection) }
     } catch {
-      Log.error("catalog: a read failed: \(error)")
+      Log.error("the catalog cannot be read", ["error": error])
       throw .EIO
     }
   }
@@ -144,7 +239,7 @@ final class Catalog: Sendable {
         if let record = ItemRecord(row) {
           result.append(record)
         } else {
-          Log.error("catalog: the row of item \(row.integer(0)) is damaged and passed over; run docsfs doctor")
+          Log.error("a damaged row was passed over; run docsfs doctor", ["item": row.integer(0)])
         }
       }
       return result
@@ -193,6 +288,14 @@ final class Catalog: Sendable {
     }
   }
   func pinned() throws(Errno) -> [ItemRecord] { try records("flags & 4 = 4", []) }
+
+  private func fact(_ name: String) throws(Errno) -> Int64? {
+    try read { connection throws(SQLiteError) in
+      var result: Int64?
+      try connection.query("SELECT value FROM facts WHERE name = ?", [.text(name)]) { result = $0.integer(0) }
+      return result
+    }
+  }
 
   func facts() throws(Errno) -> [String: Int64] {
     try read { connection throws(SQLiteError) in
@@ -256,5 +359,15 @@ final class Catalog: Sendable {
       page.forEach(body)
       last = Int64(bitPattern: end.id.rawValue)
     }
+  }
+}
+
+extension Connection {
+  fileprivate func setFact(_ name: String, _ value: Int64) throws(SQLiteError) {
+    try query("INSERT OR REPLACE INTO facts VALUES (?, ?)", [.text(name), .integer(value)])
+  }
+
+  fileprivate func remove(_ id: ItemID) throws(SQLiteError) {
+    try query("DELETE FROM items WHERE id = ?", [.integer(Int64(bitPattern: id.rawValue))])
   }
 }

@@ -43,6 +43,8 @@ struct ItemRecord: Sendable {
     static let remoteNewer = Flags(rawValue: 64)
     /// This is the copy that kept local edits aside from somebody else's version.
     static let conflict = Flags(rawValue: 128)
+    /// Programs may be writing the content file without our hearing of it: after a crash it counts as dirty.
+    static let lent = Flags(rawValue: 256)
   }
 
   var id: ItemID
@@ -84,6 +86,7 @@ extension ItemRecord {
     bytes, used, flags, pending, r_parent, r_name, r_version, r_identity, r_size, job_parent, job_name,
     job_digest, job_size, error
     """
+  static let columnCount = 29
   /// An update, not a replacement: only the indexes of columns that have changed are written.
   static let upsert: String = {
     let names = columns.split { $0 == "," || $0.isWhitespace }.map(String.init)
@@ -92,7 +95,7 @@ extension ItemRecord {
     return "INSERT INTO items (\(columns)) VALUES (\(places)) ON CONFLICT (id) DO UPDATE SET \(sets)"
   }()
 
-  func bind(_ s: Statement) {
+  func bind(_ s: some RowSink) {
     s.bind(1, Int64(bitPattern: id.rawValue))
     s.bind(2, Int64(bitPattern: place.folder.rawValue))
     s.bind(3, place.name.bytes)

@@ -36,18 +36,29 @@ enum CatalogSalvage {
           (name, name == "container" ? .text(String(decoding: row.bytes(1), as: UTF8.self)) : .integer(row.integer(1))))
       }
     }
+    var applied: UInt64 = 0
+    for case (Catalog.appliedFact, .integer(let value)) in facts { applied = UInt64(bitPattern: value) }
+    var log = try CommitLog(directory: directory)
+    let left = log.entries(after: applied)
     guard Glibc.rename(path, kept) == 0 else { throw VolumeError("\(path): \(Errno.current)") }
     for suffix in ["-wal", "-shm"] { _ = Glibc.rename(path + suffix, kept + suffix) }
     let new = try Catalog(directory: directory)
     var changes = CatalogChanges(records: records)
-    for case (let name, .integer(let value)) in facts { changes.facts[name] = value }
+    for case (let name, .integer(let value)) in facts where name != Catalog.appliedFact { changes.facts[name] = value }
     let highest = records.map { Int64(bitPattern: $0.id.rawValue) }.max() ?? 1
     changes.facts["nextItem"] = max(changes.facts["nextItem"] ?? 0, highest + 1_000_000)
     let content = records.map(\.content).max() ?? 0
     changes.facts["nextContent"] = max(changes.facts["nextContent"] ?? 0, content + 1_000_000)
     if let errno = new.commit(changes) { throw VolumeError("\(path): \(errno)") }
     for case (let name, .text(let value)) in facts { try new.setText(name, value) }
-    _ = new.sync()
+    do throws(Errno) {
+      // What the old file did not have yet is newer than all that it had.
+      try new.flush()
+      try new.replay(left)
+    } catch {
+      throw VolumeError("\(path): \(error)")
+    }
+    new.close()
   }
 
   /// Every row that can still be read, from both ends: a damaged page hides only what is in it.

@@ -27,6 +27,7 @@ package enum Doctor {
     }
     let store = try ContentStore(stateDirectory: stateDirectory)
     let catalog = try Catalog(directory: stateDirectory)
+    defer { catalog.close() }
     let check = Checkup(catalog, store, container, repair: repair)
     do throws(Errno) {
       try check.run(report)

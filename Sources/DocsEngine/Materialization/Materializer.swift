@@ -24,7 +24,7 @@ final class Materializer: Sendable {
     var urgent: [Content] = []
     var streams: [Content] = []
     var streaming = 0
-    var running: [UInt64: CallContext] = [:]
+    var running: [UInt64: (call: CallContext, content: Content)] = [:]
     var nextRun: UInt64 = 0
     /// Contents with bytes that the catalog does not know of yet.
     var unsettled: [ObjectIdentifier: Content] = [:]
@@ -61,7 +61,7 @@ final class Materializer: Sendable {
   func stop(_ volume: Volume) {
     let (calls, contents) = state.signal { state in
       state.isStopped = true
-      return (Array(state.running.values), Array(state.watched.values))
+      return (state.running.values.map(\.call), Array(state.watched.values))
     }
     for call in calls { call.cancel() }
     for content in contents { content.failWaiters(.EIO) }
@@ -69,13 +69,24 @@ final class Materializer: Sendable {
     settleNow(volume)
   }
 
-  var fetching: Int { state.withLock { $0.running.count } }
+  /// The requests that run, the files that they are for, and how many files wait to become whole.
+  var underWay: (requests: Int, contents: [Content], queued: Int) {
+    state.withLock { state in
+      var contents: [Content] = []
+      for (_, run) in state.running.sorted(by: { $0.key < $1.key })
+      where !contents.contains(where: { $0 === run.content }) {
+        contents.append(run.content)
+      }
+      let streaming = contents.count { content in content.local.withLock { $0.streaming } }
+      return (state.running.count, contents, max(0, state.streams.count - streaming))
+    }
+  }
 
   /// The container has gone: whoever waits is told now.
   func linkWasCut() {
     let (calls, contents) = state.withLock { state in
       defer { state.streams = [] }
-      return (Array(state.running.values), Array(state.watched.values) + state.streams)
+      return (state.running.values.map(\.call), Array(state.watched.values) + state.streams)
     }
     for call in calls { call.cancel() }
     for content in contents {
@@ -113,7 +124,7 @@ final class Materializer: Sendable {
       let call = CallContext(timeout: volume.configuration.timeo)
       let run = state.withLock { state in
         state.nextRun += 1
-        state.running[state.nextRun] = call
+        state.running[state.nextRun] = (call, job.content)
         return state.nextRun
       }
       let (failure, isProven) = fetch(job, call, volume)
@@ -159,8 +170,9 @@ final class Materializer: Sendable {
     }
     var at = job.range.lowerBound
     var held: [UInt8] = []
-    // A file that comes as a whole is proven before anybody reads of it.
-    let proof = isAll(job) ? volume.container.checksum(of: version) : nil
+    // A file that comes as a whole is proven before anybody reads of it. Its checksum may come with it.
+    var proof: ContentDigest?
+    var hasBegun = !isAll(job)
     let store = { (piece: UnsafeRawBufferPointer) throws(ContainerError) in
       do throws(Errno) {
         try writeAll(file.fd, piece, at: at)
@@ -178,6 +190,7 @@ final class Materializer: Sendable {
           throw ContainerError(.inconsistent, "\(path): the container gave more than was asked for")
         }
         call.extend(volume.configuration.timeo)
+        if !hasBegun { (proof, hasBegun) = (volume.container.checksum(of: version), true) }
         if proof != nil { held.append(contentsOf: piece) } else { try store(piece) }
       }
       guard at + Int64(held.count) == job.range.upperBound else {
@@ -222,6 +235,8 @@ final class Materializer: Sendable {
     }
     forget(0..<last.size, content, last.generation, volume)
     volume.countNothing(content)
+    // What was read of it meanwhile is in the kernel's cache.
+    volume.tellKernel { $0.invalidateContent(content.node) }
     let isHopeless = content.local.withLock { local in
       local.unproven += 1
       guard local.unproven >= Self.proofs else { return false }
@@ -299,7 +314,7 @@ final class Materializer: Sendable {
     if isWhole { volume.becameWhole(content) }
     for waiter in ready { waiter.finish(nil) }
     if isWhole { state.withLock { $0.unsettled[ObjectIdentifier(content)] = content } }
-    if let failure { volume.fetchFailed(content, failure) }
+    if let failure { volume.fetchFailed(content, failure) } else { volume.troubles.end(.fetching) }
     guard wants else { return forgetIfIdle(content) }
     guard let failure else {
       return state.signal { state in
@@ -317,8 +332,8 @@ final class Materializer: Sendable {
   }
 
   private func forgetIfIdle(_ content: Content) {
-    guard content.isIdle else { return }
-    state.withLock { $0.watched[ObjectIdentifier(content)] = nil }
+    // In one: whoever begins to wait in between would be watched by nobody, and wait for ever.
+    state.withLock { if content.isIdle { $0.watched[ObjectIdentifier(content)] = nil } }
   }
 
   // MARK: Settling
@@ -406,6 +421,9 @@ extension Content {
           local.sequential =
             gap.lowerBound == local.demandEnd ? local.sequential + (gap.upperBound - gap.lowerBound) : 0
           local.readAhead = local.sequential < 1 << 20 ? 0 : min(4 << 20, max(256 << 10, local.readAhead * 2))
+          // A small file comes as a whole, so that it can be proven before anybody reads of it.
+          let isWhole = minimum > 0 && local.size <= Materializer.streamLength && local.extents.isEmpty
+          if isWhole, local.inFlight.isEmpty { return local.claim(0..<local.size) }
           let length = max(minimum, local.readAhead, min(gap.upperBound - gap.lowerBound, 4 << 20))
           let end = min(local.size, gap.lowerBound + length)
           local.demandEnd = end

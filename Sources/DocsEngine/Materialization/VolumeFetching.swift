@@ -32,7 +32,7 @@ extension Volume {
         if Int64(info.st_size) < size, ftruncate(file.fd, off_t(size)) != 0 { throw Errno.current }
         return .success((path, version, generation, file))
       } catch {
-        if error != .ECANCELED { Log.error("content of \(path): \(error)") }
+        if error != .ECANCELED { Log.error("a content file cannot be used", ["path": path, "error": error]) }
         return .failure(error)
       }
     }
@@ -124,10 +124,12 @@ extension Volume {
       content.failWaiters(.EIO)
       housekeeper.wake()
     case .permissionDenied, .readOnly, .preconditionFailed, .notEmpty, .notRepresentable:
+      troubles.note(.fetching, error.message)
       content.local.withLock { $0.streaming = false }
       content.failWaiters(error.code == .permissionDenied ? .EACCES : .EIO)
     case .busy, .timedOut, .inconsistent, .system:
-      Log.error("fetch: \(error.message)")
+      Log.warning("fetch failed", ["error": error.message])
+      troubles.note(.fetching, error.message)
     }
   }
 }

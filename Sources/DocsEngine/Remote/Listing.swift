@@ -81,8 +81,10 @@ extension Volume {
       // Followed from before it is listed: nothing can slip through in between.
       remote.follow(path)
       listing = try remote.withCall(self) { call throws(ContainerError) in try container.list(path, call) }
+      troubles.end(.looking)
     } catch {
-      Log.error("listing \(path): \(error.message)")
+      Log.error("listing failed", ["path": path, "error": error.message])
+      if error.code != .cancelled, error.code != .notFound { troubles.note(.looking, error.message) }
       if error.code == .unreachable || error.code == .identityMissing { remote.doubtLink(error.message) }
       if error.code == .notFound, attempt < 5, !locked({ $0.isStopping }) {
         remote.look(at: [ChangeHint(folder: path.parent)])
@@ -142,12 +144,13 @@ extension Volume {
       let was = state.link.isConnected
       state.link = link
       guard was != link.isConnected else { return (false, false, []) }
+      state.linkSince = Clock.now()
       if link.isConnected { state.epoch += 1 }
       return (true, state.isPaused, state.pending.compactMap { state.items[$0] })
     }
     guard changed else { return }
     if link.isConnected {
-      Log.note("link: connected")
+      Log.info("connected", ["container": container.url])
       uploader.setPaused(isPaused)
       uploader.retryAll(pending)
       remote.rescan()

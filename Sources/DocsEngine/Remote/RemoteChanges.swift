@@ -23,10 +23,10 @@ extension Volume {
     item.record.content = 0
     item.record.extents = RangeSet()
     item.record.size = found.size
-    item.record.flags.remove([.remoteNewer, .conflict, .attributesDirty, .whole])
+    item.record.flags.remove([.remoteNewer, .conflict, .attributesDirty, .whole, .lent])
     if found.size == 0 { item.record.flags.insert(.whole) }
     item.record.job = nil
-    item.record.error = nil
+    state.setError(item, nil)
     item.dirtySince = 0
     takeAttributes(found, item)
     state.updateVacating(item, before: before)
@@ -99,7 +99,8 @@ extension Volume {
       }
       return
     }
-    if item.record.isDirty || item.isDeleted {
+    // What is lent for writing is taken for dirty, until it is taken back.
+    if item.record.isDirty || item.isDeleted || item.record.flags.contains(.lent) {
       item.record.flags.insert(.remoteNewer)
       state.queue(item)
       return
@@ -148,6 +149,7 @@ extension Volume {
 
   /// The item is no longer at the container. Local edits are kept, and go up again as new.
   func removedElsewhere(_ item: Item, _ state: inout VolumeState) {
+    if let content = item.content { noticeWrites(content, &state) }
     let before = item.record.remote
     if item.record.kind == .folder {
       if let before, let path = try? state.remotePath(before.place) { remote.forgetPaths(under: path) }

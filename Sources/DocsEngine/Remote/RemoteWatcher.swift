@@ -27,6 +27,8 @@ final class RemoteWatcher: Sendable {
     var probes = 0
     var wantsFullScan = false
     var watched: Set<ContainerPath> = []
+    /// Folders that could not be looked at, for a reason that may pass: the next poll does.
+    var unseen: Set<ContainerPath> = []
     /// Folders that are to be followed at these paths, and are not yet.
     var moved: Set<ContainerPath> = []
     var polls: UInt64 = 0
@@ -35,6 +37,8 @@ final class RemoteWatcher: Sendable {
     var isCut = false
     /// The first question after that is still to be asked.
     var isRejoining = false
+    /// What the container keeps of what changes need is known, or no change will be made.
+    var isTriedOut = false
   }
   private let state = Guarded(State())
   private let threads = WorkerThreads()
@@ -47,6 +51,7 @@ final class RemoteWatcher: Sendable {
     state.withLock { state in
       state.nextPoll = Clock.now() + UInt64(volume.configuration.poll * 1e9)
       state.wantsFullScan = true
+      state.isTriedOut = volume.configuration.readOnly
     }
     for _ in 0..<Self.listers { threads.spawn("docsfs-list") { self.listWanted(volume) } }
     threads.spawn("docsfs-watch", isBackground: true) { self.watch(volume) }
@@ -85,6 +90,9 @@ final class RemoteWatcher: Sendable {
       state.later.formUnion(hints)
     }
   }
+
+  /// This folder could not be looked at.
+  func lookAtNextPoll(_ folder: ContainerPath) { state.withLock { _ = $0.unseen.insert(folder) } }
 
   /// These were not found; they are removed when it is known how many they are.
   func miss(_ ids: [ItemID]) {
@@ -276,21 +284,55 @@ final class RemoteWatcher: Sendable {
       return state.probes
     }
     if let failure {
-      if probes == 1 { Log.error("link: \(failure)") }
+      if probes == 1 { Log.warning("disconnected", ["container": volume.container.url, "reason": failure]) }
       volume.setLink(.disconnected(.cloud, reason: failure))
     } else {
       volume.setLink(.connected)
     }
   }
 
-  /// Looks at every listed folder that the feed does not follow; at all of them when `full`.
+  /// So that `status` tells what the container cannot promise before anything is changed there.
+  private func tryOut(_ volume: Volume) {
+    if state.withLock({ $0.isTriedOut }) { return }
+    do throws(ContainerError) {
+      try withCall(volume) { call throws(ContainerError) in try volume.container.tryOut(call) }
+      state.withLock { $0.isTriedOut = true }
+      if let weakness = volume.container.traits.weakness { Log.info(weakness, ["container": volume.container.url]) }
+    } catch {
+      // The next poll tries again, where that may help; a change does so too, and says what is wrong.
+      if !error.isTransient { state.withLock { $0.isTriedOut = true } }
+    }
+  }
+
+  /// Has the feed ask, and looks at every listed folder that it does not follow; at all of them when `full`, or when the
+  /// feed cannot tell.
   private func poll(_ volume: Volume, full: Bool) {
+    tryOut(volume)
+    let unseen = state.withLock { state in
+      defer { state.unseen = [] }
+      return state.unseen
+    }
+    var full = full
+    if !full, let feed = feed.withLock({ $0 }) {
+      do throws(ContainerError) {
+        try withCall(volume) { call throws(ContainerError) in try feed.ask(call) }
+      } catch {
+        switch error.code {
+        case .unreachable, .identityMissing: return doubtLink(error.message)
+        case .cancelled: return
+        default:
+          Log.error("asking for changes failed", ["error": error.message])
+          volume.troubles.note(.looking, error.message)
+        }
+        full = true
+      }
+    }
     guard let folders = try? volume.catalog.listedFolders() else { return }
     var hints: [ChangeHint] = []
     for id in folders {
       guard case .success(let path) = volume.performNow({ state throws(Need) in try state.remoteFolderPath(id) })
       else { continue }
-      if full || !isFollowed(path) { hints.append(ChangeHint(folder: path)) }
+      if full || !isFollowed(path) || unseen.contains(path) { hints.append(ChangeHint(folder: path)) }
     }
     volume.scan(hints)
   }

@@ -82,6 +82,7 @@ extension Volume {
         let found = try remote.withCall(self) { call throws(ContainerError) in
           try container.item(at: path.appending(name), call)
         }
+        troubles.end(.looking)
         take([name: found], in: folder, path, since: since, &findings)
       } catch {
         noteFailure(path, error)
@@ -97,6 +98,7 @@ extension Volume {
     do throws(ContainerError) {
       remote.follow(path)
       listing = try remote.withCall(self) { call throws(ContainerError) in try container.list(path, call) }
+      troubles.end(.looking)
     } catch {
       noteFailure(path, error)
       return
@@ -124,7 +126,10 @@ extension Volume {
     case .unreachable, .identityMissing: remote.doubtLink(error.message)
     case .notFound: remote.unfollow(path)
     case .cancelled: break
-    default: Log.error("looking at \(path): \(error.message)")
+    default:
+      Log.error("looking failed", ["path": path, "error": error.message])
+      troubles.note(.looking, error.message)
+      remote.lookAtNextPoll(path)
     }
   }
 
@@ -285,8 +290,9 @@ extension Volume {
       return true
     }
     if isHeld {
-      return Log.error(
-        "\(count) of the items were removed at the container; that is held back: docsfs doctor --accept-deletes")
+      return Log.warning(
+        "many items are missing at the container; their removal is held: docsfs doctor --accept-deletes",
+        ["items": count])
     }
     for id in ids {
       _ = performNow { state throws(Need) in

@@ -22,7 +22,7 @@ final class WorkerThreads: Sendable {
       }, box.toOpaque())
     guard code == 0 else {
       box.release()
-      Log.error("no thread for \(name): \(String(cString: strerror(code)))")
+      Log.error("no thread is left", ["for": name, "error": String(cString: strerror(code))])
       return
     }
     threads.withLock { $0.append(thread) }

@@ -13,7 +13,7 @@ extension Volume {
 
   /// The item goes on with what the container has of it; the bytes that were written here become a file beside it.
   func keepBoth(_ item: Item, _ found: RemoteItem, _ work: UploadWork) -> Bool {
-    Log.note("\(work.path): changed here and by somebody else; both are kept")
+    Log.warning("conflict: changed here and by somebody else; both are kept", ["path": work.path])
     return locked { state in
       guard !item.isDeleted, !item.isGone, item.record.remote == work.record.remote else { return true }
       let content = state.content(of: item)
@@ -26,7 +26,7 @@ extension Volume {
 
   /// `item` steps aside with all it has; the name is the other's.
   func yieldName(_ item: Item, to found: RemoteItem, _ work: UploadWork) -> Bool {
-    Log.note("\(work.path): there is another item of that name; both are kept")
+    Log.warning("conflict: another item has the name; both are kept", ["path": work.path])
     return locked { state in
       guard !item.isDeleted, !item.isGone, let dir = state.items[item.record.place.folder],
         let folder = dir.folder,
@@ -35,6 +35,7 @@ extension Volume {
         uploader.retry(item, in: 1)
         return false
       }
+      counters.conflicts.add()
       let place = item.record.place
       item.record.job = nil
       item.record.flags.insert(.conflict)
@@ -50,6 +51,7 @@ extension Volume {
   func keepAsConflict(_ content: Content, _ state: inout VolumeState) {
     let old = content.owner
     guard let dir = state.items[old.record.place.folder], let folder = dir.folder else { return }
+    counters.conflicts.add()
     var record = old.record
     record.id = state.newItemID()
     record.remote = nil
@@ -58,6 +60,7 @@ extension Volume {
     record.pending = nil
     record.bytes = 0
     record.flags = [.whole, .contentDirty, .conflict]
+    if content.loan?.isWritable == true { record.flags.insert(.lent) }
     let (number, size) = content.local.withLock { ($0.number, $0.size) }
     record.content = number
     record.size = size

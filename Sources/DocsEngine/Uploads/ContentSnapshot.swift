@@ -3,6 +3,18 @@ import Containers
 import Glibc
 import StorageErrors
 
+/// How far an upload is. Bytes.
+final class UploadProgress: Sendable {
+  let size: Int64
+  private let count = Counter()
+
+  init(size: Int64) { self.size = size }
+
+  func add(_ bytes: Int) { count.add(bytes) }
+  /// What leaves twice counts once.
+  var sent: Int64 { min(size, Int64(clamping: count.value)) }
+}
+
 /// A file's bytes for an upload. They are those of one moment: nothing is published when the file has been changed
 /// since, or else they are read from a copy.
 final class ContentSnapshot: UploadSource {
@@ -11,6 +23,8 @@ final class ContentSnapshot: UploadSource {
   private let progress: @Sendable () -> Void
   private let stillCurrent: @Sendable () -> Bool
   private let sum = Guarded<[UInt8]?>(nil)
+  /// How much of it has left.
+  let sending: UploadProgress
 
   private init(
     _ file: ContentFile?, size: Int64, _ progress: @escaping @Sendable () -> Void,
@@ -19,6 +33,7 @@ final class ContentSnapshot: UploadSource {
     self.progress = progress
     self.file = file
     self.size = size
+    sending = UploadProgress(size: size)
     self.stillCurrent = stillCurrent
   }
 
@@ -47,7 +62,7 @@ final class ContentSnapshot: UploadSource {
   private static func open(
     _ number: Int64, _ store: ContentStore, copies: Bool
   ) throws(Errno) -> (ContentFile, Int64) {
-    var file = try store.open(number, create: false)
+    var file = try store.openForReading(number)
     if copies { file = try store.unnamedCopy(of: file) }
     var info = stat()
     guard fstat(file.fd, &info) == 0 else { throw Errno.current }
@@ -55,6 +70,7 @@ final class ContentSnapshot: UploadSource {
   }
 
   func isStillCurrent() -> Bool { stillCurrent() }
+  func sent(_ count: Int) { sending.add(count) }
 
   func read(at offset: Int64, into buffer: UnsafeMutableRawBufferPointer) throws(ContainerError) -> Int {
     progress()

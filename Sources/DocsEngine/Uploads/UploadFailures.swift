@@ -31,12 +31,13 @@ extension Volume {
   private func backOff(_ item: Item, _ error: ContainerError) -> Bool {
     let seconds = locked { state in
       item.failures += 1
-      item.record.error = error.message
+      state.setError(item, error.message)
       state.queue(item)
       let pause = min(300, pow(2, Double(min(item.failures, 9)) - 1)) * Double.random(in: 0.5...1.5)
       return max(pause, min(3_600, error.retryAfter ?? 0))
     }
-    Log.error("upload: \(error.message); trying again in \(Int(seconds.rounded(.up))) s")
+    counters.failedUploads.add()
+    Log.warning("upload failed", ["error": error.message, "retry_seconds": Int(seconds.rounded(.up))])
     commit { _ in }
     uploader.uploadEnded(item, error.isTransient ? .EIO : .EACCES, self)
     uploader.retry(item, in: seconds)
@@ -181,7 +182,8 @@ extension Volume {
       return backOff(item, error)
     }
     // Somebody has changed it, or put something into it: it stays, and comes back here.
-    Log.note("\(work.path) was deleted here and changed by somebody else: it stays")
+    counters.conflicts.add()
+    Log.warning("conflict: deleted here and changed by somebody else; it stays", ["path": work.path])
     locked { state in
       let before = item.record.remote
       let place = before?.place

@@ -28,7 +28,7 @@ extension Volume {
     while true {
       switch performNow({ state throws(Need) in try self.beginStep(item, &state) }) {
       case .failure(let errno):
-        Log.error("upload: an item could not be planned: \(errno)")
+        Log.error("an upload could not be planned", ["item": item.id.rawValue, "error": errno])
         return uploader.retry(item, in: 5)
       case .success(nil): return
       case .success(.some(let work)):
@@ -113,7 +113,7 @@ extension Volume {
   private func settleItem(_ item: Item, _ state: inout VolumeState) {
     if item.record.pending != nil || item.record.error != nil {
       state.setPending(item, false)
-      item.record.error = nil
+      state.setError(item, nil)
       item.failures = 0
       state.queue(item)
       commitSoon()
@@ -138,6 +138,7 @@ extension Volume {
     }
     uploader.wakeParked(behind: item.id)
     guard failure == nil else { return goesOn }
+    counters.count(work.step)
     flush()
     if work.record.kind == .folder { followFolder(work) }
     uploader.uploadEnded(item, nil, self)
@@ -209,15 +210,22 @@ extension Volume {
     let isOverdue = locked { _ in
       item.dirtySince != 0 && Clock.now() > item.dirtySince &+ UInt64(configuration.uploadBound * 1e9)
     }
+    try settleMappings(content)
     // As long as bytes go out there is progress.
     let snapshot = try ContentSnapshot.take(
       content, store, copies: isOverdue, { call.extend(self.configuration.timeo) }
     ) {
       // A file that is never quiet is uploaded all the same, from a copy.
-      isOverdue || self.locked { _ in item.revision == work.revision && content.writesInFlight == 0 }
+      isOverdue
+        || self.locked { state in
+          self.noticeWrites(content, &state)
+          return item.revision == work.revision && content.writesInFlight == 0
+        }
     }
     let digest = try snapshot.digest(call)
     try noteJob(item, work.place, digest: digest, size: snapshot.size)
+    uploader.begin(item.id, snapshot.sending)
+    defer { uploader.end(item.id) }
     let published = try container.put(
       work.path, from: snapshot, attributes: work.attributes(container.traits), if: condition, call)
     locked { state in
@@ -232,12 +240,13 @@ extension Volume {
     item.record.remote = RemoteState(
       place: work.place, version: published.version, identity: published.identity, size: published.size)
     item.record.job = nil
-    item.record.error = nil
+    state.setError(item, nil)
     item.record.flags.remove(.remoteNewer)
     item.failures = 0
     state.updateVacating(item, before: before)
     if item.isDeleted || item.isGone { return state.queue(item) }
     if case .put = work.step {
+      if let content = item.content { noticeWrites(content, &state) }
       if item.revision == work.revision, item.content?.writesInFlight ?? 0 == 0 {
         state.setDirty(item, false)
         item.dirtySince = 0

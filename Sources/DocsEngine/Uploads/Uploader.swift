@@ -14,6 +14,8 @@ final class Uploader: Sendable {
     var nextWaiter: UInt64 = 0
     var isPaused = false
     var isStopped = false
+    /// Files on their way.
+    var sending: [ItemID: UploadProgress] = [:]
     var waitingForUpload: [UInt64: (content: Content, finish: @Sendable (Errno?) -> Void)] = [:]
   }
   private let state = Guarded(State())
@@ -50,15 +52,16 @@ final class Uploader: Sendable {
   }
 
   private func push(_ item: Item, at due: UInt64) {
-    let isNew = state.withLock { state in
+    let isFirst = state.withLock { state in
       item.dueAt = due
       if item.isScheduled { return false }
       item.isScheduled = true
+      let next = state.queue.nextDue
       state.queue.push(due, item)
-      return true
+      return next.map { due < $0 } ?? true
     }
-    // Only one that may be due before all others has to wake a worker.
-    if isNew { state.signal { _ in } }
+    // Whoever sleeps wakes for what is due before it.
+    if isFirst { state.signal { _ in } }
   }
 
   /// Those that failed or wait for one that did are tried now: the link is back, or a person said so.
@@ -89,6 +92,19 @@ final class Uploader: Sendable {
   }
 
   func retry(_ item: Item, in seconds: Double) { push(item, at: Clock.now() + UInt64(seconds * 1e9)) }
+
+  // MARK: Showing
+
+  func begin(_ id: ItemID, _ progress: UploadProgress) { state.withLock { $0.sending[id] = progress } }
+  func end(_ id: ItemID) { state.withLock { $0.sending[id] = nil } }
+
+  /// The files on their way; one for each worker at most.
+  var underWay: [(ItemID, UploadProgress)] {
+    state.withLock { $0.sending.sorted { $0.key < $1.key }.map { ($0.key, $0.value) } }
+  }
+
+  /// When the items are tried again, CLOCK_MONOTONIC ns. May be called under the volume's lock.
+  func due(_ items: [Item]) -> [UInt64] { state.withLock { _ in items.map(\.dueAt) } }
 
   private func work(_ volume: Volume) {
     while let item = nextItem() { volume.upload(item) }
@@ -124,7 +140,7 @@ final class Uploader: Sendable {
     _ content: Content, _ volume: Volume, _ wait: @escaping Interruptible, _ reply: @escaping Reply<Void>
   ) {
     let interruption = wait()
-    let isDirty = volume.locked { _ in content.owner.record.pending != nil }
+    let isDirty = volume.locked { $0.pending.contains(content.owner.id) }
     guard isDirty else { return reply(.success(())) }
     let finish: @Sendable (Errno?) -> Void = { reply($0.map { .failure($0) } ?? .success(())) }
     let id = state.withLock { state in
@@ -141,7 +157,7 @@ final class Uploader: Sendable {
 
   /// Lets those go who wait for an item that is uploaded by now, or whose upload failed.
   func uploadEnded(_ item: Item, _ failure: Errno?, _ volume: Volume) {
-    let isPending = volume.locked { _ in item.record.pending != nil }
+    let isPending = volume.locked { $0.pending.contains(item.id) }
     guard !isPending || failure != nil else { return }
     let entries = state.withLock { state in
       let ids = state.waitingForUpload.filter { $0.value.content.owner === item }.keys

@@ -58,10 +58,13 @@ extension Volume {
         return .done((node.stubbedItem == nil ? state.attributes(item, content) : state.stubAttributes(item), 0))
       }
       try self.requireWritable(state, needsRoom: false)
+      if let content { self.noticeWrites(content, &state) }
       self.apply(change, to: item, &state)
       self.changedLocally(item, &state)
       let stamps = change.modified != nil && item.record.isDirty
-      let shown = node.stubbedItem == nil ? state.attributes(item, content) : state.stubAttributes(item)
+      var shown = node.stubbedItem == nil ? state.attributes(item, content) : state.stubAttributes(item)
+      // A lent file carries the new time only after this.
+      if change.modified != nil { shown.modified = item.record.modified }
       return .recorded((shown, stamps ? item.record.content : 0))
     }
   }

@@ -1,50 +1,6 @@
 import Containers
-import Faults
 import Glibc
 import StorageErrors
-
-/// How a volume is. Bytes and counts.
-package struct VolumeStatus: Codable, Sendable {
-  package var container: String
-  package var containerID: String?
-  package var stateDirectory: String
-  /// `connected` or `disconnected(PROFILE)`.
-  package var link: String
-  package var linkReason: String?
-  /// What a person should know that the container cannot promise.
-  package var containerNote: String?
-  package var epoch: Int
-  package var items: Int
-  package var itemsInMemory: Int
-  package var cacheBytes: Int64
-  package var cacheLimit: Int64?
-  package var dirtyItems: Int
-  package var dirtyBytes: Int64
-  package var uploading: Int
-  package var fetching: Int
-  /// The first hundred items whose upload failed.
-  package var failing: [ItemStatus]
-  package var heldDeletes: Int
-  package var paused: Bool
-  package var diskFull: Bool
-  /// Since the mount.
-  package var uploadedBytes: Int64
-  package var fetchedBytes: Int64
-}
-
-/// How an item is.
-package struct ItemStatus: Codable, Sendable {
-  /// From the mount's root.
-  package var path: String
-  package var kind: String
-  package var size: Int64
-  package var state: String
-  package var sync: String
-  package var pinned: Bool
-  /// 0 to 1.
-  package var progress: Double
-  package var error: String?
-}
 
 package struct CommandProgress: Sendable {
   package var doneBytes: Int64 = 0
@@ -55,47 +11,8 @@ package struct CommandProgress: Sendable {
 
 // What people ask for by name. These block, and run on threads of their caller's.
 extension Volume {
-  package func status() -> VolumeStatus {
-    locked { state in
-      let failing = state.pending.compactMap { state.items[$0] }.filter { $0.record.error != nil }.prefix(100)
-      var reason: String?
-      var link = "connected"
-      if case .disconnected(let profile, let why) = state.link {
-        reason = why
-        link = "disconnected(\(profile.name))"
-      }
-      return VolumeStatus(
-        container: container.url, containerID: containerID?.text, stateDirectory: configuration.stateDirectory,
-        link: link, linkReason: reason, containerNote: container.traits.weakness, epoch: state.epoch,
-        items: state.itemCount,
-        itemsInMemory: state.items.count, cacheBytes: state.cacheBytes, cacheLimit: configuration.cacheSize,
-        dirtyItems: state.pending.count, dirtyBytes: state.dirtyBytes, uploading: state.running.count,
-        fetching: materializer.fetching, failing: failing.map { status(of: $0, state) },
-        heldDeletes: state.heldCount, paused: state.isPaused, diskFull: state.diskIsFull,
-        uploadedBytes: state.uploadedBytes, fetchedBytes: state.fetchedBytes)
-    }
-  }
-
-  private func status(of item: Item, _ state: VolumeState) -> ItemStatus {
-    let kinds: [ItemKind: String] = [.file: "file", .folder: "folder", .symlink: "symlink"]
-    return ItemStatus(
-      path: (try? state.localPath(item))?.description ?? item.record.place.name.description,
-      kind: kinds[item.record.kind] ?? "file", size: item.record.size, state: contentState(item).rawValue,
-      sync: syncState(item).rawValue, pinned: state.isPinned(item), progress: progress(item),
-      error: item.record.error)
-  }
-
-  package func itemStatus(_ path: ContainerPath) throws(VolumeError) -> ItemStatus {
-    let id = try find(path)
-    return try command(path) { state throws(Need) in
-      let item = try state.item(id)
-      _ = try state.localPath(item)
-      return self.status(of: item, state)
-    }
-  }
-
   /// The item at a path of the mount; asks the container where nobody has looked yet.
-  private func find(_ path: ContainerPath) throws(VolumeError) -> ItemID {
+  func find(_ path: ContainerPath) throws(VolumeError) -> ItemID {
     try command(path) { state throws(Need) in
       var item = try state.item(.root)
       for name in path.names {
@@ -109,7 +26,7 @@ extension Volume {
   }
 
   /// Runs an operation to its end, on the calling thread.
-  private func command<T: Sendable>(
+  func command<T: Sendable>(
     _ path: ContainerPath, _ body: @escaping @Sendable (inout VolumeState) throws(Need) -> T
   ) throws(VolumeError) -> T {
     let answer = Guarded<Result<T, Errno>?>(nil)
@@ -266,6 +183,7 @@ extension Volume {
   package func waitUntilIdle(
     timeout: Double?, cancelled: () -> Bool, progress: (CommandProgress) -> Void
   ) -> [ItemStatus] {
+    noticeAllWrites()
     let end = timeout.map { Clock.now() + UInt64($0 * 1e9) }
     let (items, bytesBefore, failuresBefore) = locked { state in
       let items = state.pending.compactMap { state.items[$0] }

@@ -19,34 +19,40 @@ extension Volume {
         }
       }
     }
-    checkContentFile(node)
     openWhole(node, mode, caller, wait, reply)
   }
 
-  /// What somebody has done to the content file of an uploaded item behind our back is not taken for its bytes: they
-  /// are fetched again. Looked at when nobody has it open yet.
-  private func checkContentFile(_ node: NodeID) {
-    let found = performNow { state throws(Need) -> (Content, number: Int64, size: Int64)? in
+  /// Looks at the content file of a content that nobody has open yet. What somebody has done to the one of an uploaded
+  /// item behind our back is not taken for its bytes: they are fetched again.
+  private func checkContentFile(_ node: NodeID, _ mode: OpenMode) -> LoanOffer? {
+    let found = performNow { state throws(Need) -> (Content, number: Int64, size: Int64?, isLendable: Bool)? in
       let (item, known) = try state.resolve(node)
-      guard item.record.kind == .file, node.stubbedItem == nil, !item.record.isDirty, !item.isDeleted else {
-        return nil
-      }
+      guard item.record.kind == .file, node.stubbedItem == nil, !item.isDeleted else { return nil }
       let content = known ?? state.content(of: item)
       guard content.opens == 0 else { return nil }
-      return content.local.withLock { local in
-        if local.number == 0 || local.version == nil { return nil }
-        return (content, local.number, local.whole ? local.size : local.extents.ranges.last?.upperBound ?? 0)
+      let (number, size) = content.local.withLock { local -> (Int64, Int64?) in
+        if item.record.isDirty || local.version == nil { return (local.number, nil) }
+        return (local.number, local.whole ? local.size : local.extents.ranges.last?.upperBound ?? 0)
       }
+      return number == 0 ? nil : (content, number, size, self.isLendable(content, mode))
     }
-    guard case .success(let (content, number, size)?) = found else { return }
-    if (store.info(number)?.size ?? 0) < size { _ = recoverLostFile(content) }
+    guard case .success(let (content, number, size, isLendable)?) = found else { return nil }
+    let offer = isLendable ? self.offer(number, create: false) : nil
+    guard let size, (offer?.stamp.size ?? store.info(number)?.size ?? 0) < size else { return offer }
+    _ = recoverLostFile(content)
+    return nil
   }
 
   private func openWhole(
     _ node: NodeID, _ mode: OpenMode, _ caller: Caller, _ wait: @escaping Interruptible,
     _ reply: @escaping Reply<FileHandle>
   ) {
-    perform(wait, reply) { state throws(Need) in
+    let offer = checkContentFile(node, mode)
+    let opened: Reply<FileHandle> = { result in
+      guard case .success(let handle) = result, handle.lent != nil else { return reply(result) }
+      self.recordLoan(handle, reply)
+    }
+    perform(wait, opened) { state throws(Need) in
       if mode.writes { try self.requireWritable(state, needsRoom: false) }
       let (item, known) = try state.resolve(node)
       guard item.record.kind == .file else { throw .fail(item.record.kind == .folder ? .EISDIR : .ELOOP) }
@@ -70,7 +76,8 @@ extension Volume {
         state.queue(item)
         self.commitSoon()
       }
-      return .done(FileHandle(content, mode))
+      let lent = self.lend(content, offer, mode, &state)
+      return .done(FileHandle(content, mode, lent: lent, keepsPages: lent == nil && !content.hasStalePages))
     }
   }
 
@@ -92,20 +99,28 @@ extension Volume {
     let mustCommit = locked { state in
       let content = handle.content
       content.opens -= 1
-      guard content.opens == 0 else { return false }
-      content.local.withLock { $0.file = nil }
-      let item = content.owner
-      if content.isCurrent {
-        self.releaseBytesIfUnused(item, &state)
-        state.dropIfUnused(item)
-        if item.record.isDirty, !item.isGone { self.uploader.schedule(item, self) }
-      } else {
-        self.drop(content, &state)
-      }
-      return !state.unneededFiles.isEmpty || item.isQueued
+      if content.loan?.isWritable == true { self.noticeWrites(content, &state) }
+      self.closeIfLast(content, &state)
+      return !state.unneededFiles.isEmpty || content.owner.isQueued
     }
     if mustCommit { commit { _ in } }
     housekeeper.wakeIfFull(self)
+  }
+
+  /// Closes the content file when no handle is left, and none of the programs that it was lent to.
+  func closeIfLast(_ content: Content, _ state: inout VolumeState) {
+    guard content.opens == (content.loan == nil ? 0 : 1) else { return }
+    guard takeBack(content, &state) else { return housekeeper.takeBackSoon() }
+    content.local.withLock { $0.file = nil }
+    content.hasStalePages = false
+    let item = content.owner
+    if content.isCurrent {
+      releaseBytesIfUnused(item, &state)
+      state.dropIfUnused(item)
+      if item.record.isDirty, !item.isGone { uploader.schedule(item, self) }
+    } else {
+      drop(content, &state)
+    }
   }
 
   // MARK: Reading
@@ -136,7 +151,7 @@ extension Volume {
     locked { state in
       let item = content.owner
       guard !item.record.isDirty, content.forgetLostFile() else { return false }
-      Log.error("the content file of item \(item.id.rawValue) is missing or too short; it is fetched again")
+      Log.error("a content file is missing or too short; it is fetched again", ["item": item.id.rawValue])
       if content.isCurrent {
         item.record.flags.remove(.whole)
         item.record.extents = RangeSet()
@@ -230,7 +245,7 @@ extension Volume {
   /// Each call is followed by one of `finishWrite`.
   func markDirty(_ content: Content, _ state: inout VolumeState) -> Bool {
     content.writesInFlight += 1
-    if !content.isCurrent, !content.owner.isGone, !content.owner.isDeleted { keepAsConflict(content, &state) }
+    claim(content, &state)
     let item = content.owner
     item.revision += 1
     var mustCommit = item.isQueued || !item.dirtyIsRecorded
@@ -243,14 +258,23 @@ extension Volume {
       state.queue(item)
       mustCommit = true
     }
-    if !item.record.isDirty, !item.isDeleted, !item.isGone {
-      state.setDirty(item, true)
-      item.dirtySince = Clock.now()
-      item.dirtyIsRecorded = false
-      changedLocally(item, &state)
-      mustCommit = true
-    }
+    if makeDirty(item, &state) { mustCommit = true }
     return mustCommit && !item.isGone
+  }
+
+  /// A content that its name no longer leads to and that is being changed becomes a file of its own.
+  func claim(_ content: Content, _ state: inout VolumeState) {
+    if !content.isCurrent, !content.owner.isGone, !content.owner.isDeleted { keepAsConflict(content, &state) }
+  }
+
+  /// Whether it was clean, and is dirty now.
+  func makeDirty(_ item: Item, _ state: inout VolumeState) -> Bool {
+    guard !item.record.isDirty, !item.isDeleted, !item.isGone else { return false }
+    state.setDirty(item, true)
+    item.dirtySince = Clock.now()
+    item.dirtyIsRecorded = false
+    changedLocally(item, &state)
+    return true
   }
 
   private func writeMarked(_ content: Content, _ offset: Int64, _ bytes: UnsafeRawBufferPointer) -> Result<Int, Errno> {
@@ -285,28 +309,35 @@ extension Volume {
 
   /// A change of content has ended: takes over the content file's size, time and blocks. nil: nothing was written.
   func finishWrite(_ content: Content, _ file: ContentFile?) {
-    var info = stat()
-    let known = file.map { fstat($0.fd, &info) == 0 } ?? false
+    let info = file?.status
     locked { state in
       content.writesInFlight -= 1
-      let item = content.owner
-      item.revision += 1
-      if known {
-        content.local.withLock { $0.size = Int64(info.st_size) }
-        if content.isCurrent {
-          item.record.size = Int64(info.st_size)
-          item.record.modified = Timestamp(info.st_mtim)
-          state.countBytes(item, Int64(info.st_blocks) * 512)
-        }
-        item.record.changed = item.record.modified
-      }
-      if !item.isDeleted, !item.isGone { self.uploader.schedule(item, self) }
+      content.owner.revision += 1
+      self.takeOver(info, of: content, &state)
     }
+  }
+
+  /// The content file is as `info` says (nil: as it was), and to be uploaded.
+  func takeOver(_ info: stat?, of content: Content, _ state: inout VolumeState) {
+    let item = content.owner
+    if let info {
+      content.local.withLock { $0.size = Int64(info.st_size) }
+      if content.isCurrent {
+        item.record.size = Int64(info.st_size)
+        item.record.modified = Timestamp(info.st_mtim)
+        state.countBytes(item, Int64(info.st_blocks) * 512)
+      }
+      item.record.changed = item.record.modified
+    }
+    if !item.isDeleted, !item.isGone { uploader.schedule(item, self) }
   }
 
   // MARK: Syncing
 
-  package func flush(_ handle: FileHandle, _ reply: @escaping Reply<Void>) { reply(.success(())) }
+  package func flush(_ handle: FileHandle, _ reply: @escaping Reply<Void>) {
+    if handle.lent != nil { noticeWrites(handle.content) }
+    reply(.success(()))
+  }
 
   /// fsync(2): bytes, size, times and name are safe against power loss when it answers.
   package func sync(
@@ -314,6 +345,7 @@ extension Volume {
   ) {
     let content = handle.content
     let number = locked { state -> Int64 in
+      self.noticeWrites(content, &state)
       // The size and the time that are safe with this sync.
       if content.isCurrent, content.owner.record.isDirty { state.queue(content.owner) }
       return content.local.withLock { $0.whole ? $0.number : 0 }
@@ -393,6 +425,7 @@ extension Volume {
       guard offset >= 0, offset < stub.count else { return .failure(Errno(rawValue: Glibc.ENXIO)) }
       return .success(whence == Int32(LX_SEEK_HOLE) ? Int64(stub.count) : offset)
     }
+    noticeWrites(handle.content)
     let (whole, size, number) = handle.content.local.withLock { ($0.whole, $0.size, $0.number) }
     guard offset >= 0, offset < size else { return .failure(Errno(rawValue: Glibc.ENXIO)) }
     guard whole, number != 0 else { return .success(whence == Int32(LX_SEEK_HOLE) ? size : offset) }
@@ -412,6 +445,7 @@ extension Volume {
     // Short counts are allowed, and keep one request from holding a thread for long.
     let length = Int64(min(count, 64 << 20))
     guard from.stub == nil else { return reply(.failure(.EOPNOTSUPP)) }
+    noticeWrites(from.content)
     awaitBytes(from.content, source..<source + length, wait) { errno in
       if let errno { return reply(.failure(errno)) }
       self.change(to.content, wait, reply) { file throws(Errno) in

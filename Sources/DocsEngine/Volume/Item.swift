@@ -100,10 +100,19 @@ package final class FileHandle: Sendable {
   let mode: OpenMode
   /// The bytes of a stub, whose handle this is; nil: the content's.
   let stub: [UInt8]?
-  init(_ content: Content, _ mode: OpenMode, stub: [UInt8]? = nil) {
+  /// Where the kernel may read and write by itself as long as the handle is open. All handles of a node have it, or
+  /// none.
+  package let lent: ContentFile?
+  /// Whether what the kernel has of the node's bytes is what they are now.
+  package let keepsPages: Bool
+  init(
+    _ content: Content, _ mode: OpenMode, stub: [UInt8]? = nil, lent: ContentFile? = nil, keepsPages: Bool = true
+  ) {
     self.content = content
     self.mode = mode
     self.stub = stub
+    self.lent = lent
+    self.keepsPages = keepsPages
   }
 }
 

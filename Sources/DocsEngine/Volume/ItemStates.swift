@@ -26,11 +26,11 @@ extension Volume {
     }
   }
 
-  func syncState(_ item: Item) -> SyncState {
+  func syncState(_ item: Item, _ state: VolumeState) -> SyncState {
     if item.record.flags.contains(.remoteNewer) { return .remoteNewer }
     if item.isUploading { return .uploading }
     if item.record.error != nil { return .error }
-    if item.record.pending != nil { return .dirty }
+    if state.pending.contains(item.id) { return .dirty }
     return item.record.flags.contains(.conflict) ? .conflict : .current
   }
 

@@ -39,11 +39,28 @@ extension Volume {
     _ parent: NodeID, _ name: ItemName, mode: UInt32, _ open: OpenMode, _ caller: Caller,
     _ wait: @escaping Interruptible, _ reply: @escaping Reply<(Entry, FileHandle)>
   ) {
-    make(.file, parent, name, mode: mode, nil, caller, wait, reply) { state, item in
+    let lends = lends.load(ordering: .acquiring) && mode & 0o6000 == 0
+    let made: Reply<(Entry, FileHandle)> = { result in
+      guard lends, case .success(let (entry, handle)) = result else { return reply(result) }
+      reply(.success((entry, self.lendNew(handle))))
+    }
+    make(.file, parent, name, mode: mode, nil, caller, wait, made) { state, item in
       let content = state.content(of: item)
       content.opens += 1
+      // With its row: the first write needs no commit of its own.
+      let number = state.newContentNumber()
+      content.local.withLock { $0.number = number }
+      item.record.content = number
       return (state.entry(item), FileHandle(content, open))
     }
+  }
+
+  /// The handle of a file that was just made, on a content file that is lent, unless somebody else has it open already.
+  private func lendNew(_ handle: FileHandle) -> FileHandle {
+    let content = handle.content
+    guard let offer = offer(content.local.withLock { $0.number }, create: true) else { return handle }
+    let lent = locked { state in self.lend(content, offer, handle.mode, &state) }
+    return FileHandle(content, handle.mode, lent: lent, keepsPages: lent == nil)
   }
 
   private func make<T: Sendable>(

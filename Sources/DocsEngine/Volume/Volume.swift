@@ -24,7 +24,13 @@ package final class Volume: Sendable {
   let uploader: Uploader
   let remote: RemoteWatcher
   let housekeeper: Housekeeper
+  package let counters = VolumeCounters()
+  let troubles = Troubles()
   let tracksLosses = Atomic<Bool>(false)
+  /// Whether content files are lent to the kernel (`Loan`).
+  let lends = Atomic<Bool>(false)
+  /// Why not, where they were to be.
+  let refusalToLend = Guarded<String?>(nil)
 
   init(
     _ configuration: VolumeConfiguration, _ container: any Container, _ catalog: Catalog, _ store: ContentStore,
@@ -71,9 +77,10 @@ package final class Volume: Sendable {
       ended.signal { $0 = true }
     }
     if !ended.wait(until: Clock.now() + UInt64(timeout * 1e9), { $0 }) {
-      Log.error("\(container.url) does not end what it was asked for; left to itself")
+      Log.error("the container does not end what it was asked for; left to itself", ["container": container.url])
     }
     kernel.withLock { $0 = nil }
+    noticeAllWrites()
     settleDirtySizes()
     flush()
     _ = store.syncAll()

@@ -41,13 +41,13 @@ extension Volume {
       }
       if known == id { return (known, .connected) }
       let reason = "\(container.url): another container is there (\(id), not \(known))"
-      Log.error(reason)
+      Log.error("disconnected", ["reason": reason])
       return (known, .disconnected(.cloud, reason: reason))
     } catch {
       // One that may not be written to has no marker: its URL is what it is known by.
       if error.code == .identityMissing, known == nil, configuration.readOnly { return (nil, .connected) }
       guard known != nil else { throw VolumeError(error.message, exitCode: 69) }
-      Log.error("link: \(error.message)")
+      Log.warning("disconnected", ["container": container.url, "reason": error.message])
       return (known, .disconnected(.cloud, reason: error.message))
     }
   }
@@ -70,7 +70,10 @@ extension Volume {
       let item = Item(record)
       state.items[item.id] = item
       state.pending.insert(item.id)
-      if record.isDirty { takeFromContentFile(item, store, &state) }
+      state.notePending(item)
+      if record.flags.contains(.lent) { state.setDirty(item, true) }
+      if item.record.isDirty { takeFromContentFile(item, store, &state) }
+      if record.flags.contains(.lent) { resumeLoan(item, store, &state) }
       if let job = record.job { state.recalling[job.place] = item.id }
       state.updateVacating(item, before: nil)
     }
@@ -103,6 +106,18 @@ extension Volume {
       state.countBytes(item, 0)
     }
     state.queue(item)
+  }
+
+  /// A file that was lent for writing when the process ended. Programs may still map it, and write.
+  private static func resumeLoan(_ item: Item, _ store: ContentStore, _ state: inout VolumeState) {
+    guard let file = try? store.openForReading(item.record.content), let info = file.status else {
+      item.record.flags.remove(.lent)
+      return state.queue(item)
+    }
+    let content = state.content(of: item)
+    content.loan = Loan(file: file, isWritable: true, isRecorded: true, stamp: FileStamp(info))
+    content.opens += 1
+    state.lent[ObjectIdentifier(content)] = content
   }
 
   /// The sizes and times of what is being written go into the catalog.

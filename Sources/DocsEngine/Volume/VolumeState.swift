@@ -65,10 +65,14 @@ struct VolumeState {
   var looks = 0
   /// Where jobs of the last process may have ended.
   var recalling: [Place: ItemID] = [:]
+  /// Contents whose files are lent for writing.
+  var lent: [ObjectIdentifier: Content] = [:]
   /// The uploads that are running, and the places that they change.
   var running: [ItemID: Place] = [:]
 
   var link = LinkState.connected
+  /// CLOCK_MONOTONIC ns.
+  var linkSince = Clock.now()
   var epoch = 0
   var isPaused = false
   var showsStubs = false
@@ -82,6 +86,9 @@ struct VolumeState {
   var uploadedBytes: Int64 = 0
   var itemCount = 0
   var pending: Set<ItemID> = []
+  var pendingOrder = PendingOrder()
+  /// Those of them whose upload has failed, and is tried again.
+  var failing: Set<ItemID> = []
   /// Removals that a poll found and that are too many to be believed.
   var heldDeletes: [ItemID] = []
   /// With all that is in them.
@@ -238,17 +245,6 @@ struct VolumeState {
   }
   var unneededFiles: [Int64] = []
 
-  /// Journals that something of the item is to be uploaded, or that nothing is.
-  mutating func setPending(_ item: Item, _ isPending: Bool) {
-    if isPending {
-      if item.record.pending == nil { item.record.pending = Timestamp.now().nanoseconds }
-      pending.insert(item.id)
-    } else {
-      item.record.pending = nil
-      pending.remove(item.id)
-    }
-  }
-
   /// Sets what the item's local bytes count for the cache.
   mutating func countBytes(_ item: Item, _ bytes: Int64) {
     let old = item.record.bytes
@@ -312,6 +308,7 @@ struct VolumeState {
     let r = item.record
     var size = r.size
     var blocks: Int64 = 0
+    var (modified, changed) = (r.modified, r.changed)
     switch r.kind {
     case .folder:
       size = 4096
@@ -321,10 +318,14 @@ struct VolumeState {
       if let content, !content.isCurrent { size = content.local.withLock { $0.size } }
       // Never 0 for what has bytes: `tar -S` would archive zeros unread.
       blocks = size == 0 ? 0 : max(1, (r.bytes + 511) / 512)
+      if let info = content?.loan?.changedStatus {
+        (size, blocks) = (Int64(info.st_size), Int64(info.st_blocks))
+        (modified, changed) = (Timestamp(info.st_mtim), Timestamp(info.st_ctim))
+      }
     }
     return Attributes(
       id: r.id, kind: r.kind, mode: r.mode, links: item.isDeleted || item.isGone ? 0 : 1, uid: r.uid, gid: r.gid,
-      size: size, blocks: blocks, accessed: r.accessed, modified: r.modified, changed: r.changed)
+      size: size, blocks: blocks, accessed: r.accessed, modified: modified, changed: changed)
   }
 
   /// An answer to a lookup, which the kernel will forget again.

@@ -84,7 +84,7 @@ extension Volume {
   private func value(of virtual: VirtualXattr, _ item: Item, _ state: VolumeState) -> String? {
     switch virtual {
     case .state: contentState(item).rawValue
-    case .sync: syncState(item).rawValue
+    case .sync: syncState(item, state).rawValue
     case .pin: state.isPinned(item) ? "1" : "0"
     case .version: item.record.remote.map { $0.version.bytes.map { hex($0) }.joined() }
     case .progress: String(Int(progress(item) * 100))

@@ -95,6 +95,7 @@ extension Bridge {
 
   private func finish(_ verdict: Verdict, _ unique: UInt64, _ call: MountCall, _ buffer: inout fuse_buf) -> Bool {
     if let errno = verdict.errno, verdict.limit == nil {
+      traffic.count(call.operation, errno.wireValue)
       fail(unique, errno, verdict)
       return false
     }
@@ -159,7 +160,7 @@ extension Bridge {
     }
     guard keep(held) else { return }
     volume.loseUnsynced(call.node) { [self] result in
-      if case .failure(let error) = result { options.log("lose=dirty: \(error)") }
+      if case .failure(let error) = result { Log.error("lose=dirty failed", ["error": error]) }
       caches?.forget(call.node) { if let held = self.faults?.held.take(unique) { held.goOn(held, false) } }
     }
   }
@@ -167,6 +168,7 @@ extension Bridge {
   @discardableResult
   private func keep(_ call: HeldCall) -> Bool {
     if faults?.hold(call) == true { return true }
+    countInterrupted(call)
     answer(call.unique, error: Errno.EINTR.rawValue)
     return false
   }
@@ -183,7 +185,12 @@ extension Bridge {
     guard let interrupted: fuse_interrupt_in = request.argument(),
       let call = faults?.held.interrupt(interrupted.unique)
     else { return false }
+    countInterrupted(call)
     answer(call.unique, error: Errno.EINTR.rawValue)
     return true
+  }
+
+  private func countInterrupted(_ held: HeldCall) {
+    if let call = KernelRequest(held.raw)?.call { traffic.count(call.operation, Errno.EINTR.wireValue) }
   }
 }

@@ -10,7 +10,7 @@ package final class FaultInjector: Sendable {
   let state = Guarded(FaultState())
   let held = HeldCalls()
   /// `faults=off`: the commands that would arm something are refused.
-  private let isAllowed: Bool
+  let isAllowed: Bool
   /// The operations that somebody has an interest in, a bit each: all others pass without a lock.
   private let interest = Atomic<UInt64>(0)
   private let cachesAreOff = Atomic<Bool>(false)

@@ -29,6 +29,14 @@ package struct FaultStatus: Codable, Sendable {
 }
 
 extension FaultInjector {
+  /// Since the mount: how often rules have fired, and failures by the link that applications have seen. Now: how many
+  /// rules there are, and the profile that the link is down by, if it is by command.
+  package var totals: (fired: UInt64, link: Int, rules: Int, profile: String?) {
+    state.withLock { state in
+      (state.faults.firings, state.linkFailures, state.faults.rules.count, state.link.profile?.name)
+    }
+  }
+
   package var status: FaultStatus {
     let held = held.count
     return state.withLock { state in

@@ -43,6 +43,15 @@ struct MountCall {
   }
 }
 
+extension FaultOperation {
+  /// Of a SETATTR by its FATTR_ bits. One may change several things; it counts as what people would name first.
+  static func changing(_ which: Int32) -> FaultOperation {
+    if which & FATTR_SIZE != 0 { return .truncate }
+    if which & FATTR_MODE != 0 { return .chmod }
+    return which & (FATTR_UID | FATTR_GID) != 0 ? .chown : .utimens
+  }
+}
+
 extension KernelRequest {
   /// nil for what reaches no caller, or cannot fail: FORGET, RELEASE, INTERRUPT, INIT and their kin.
   var call: MountCall? {
@@ -114,14 +123,10 @@ extension KernelRequest {
     return call
   }
 
-  /// One request may change several; it counts as the one that people would name first.
   private var changedAttributes: MountCall? {
     guard let wanted: fuse_setattr_in = argument() else { return nil }
     let which = Int32(bitPattern: wanted.valid)
-    let operation: FaultOperation =
-      if which & FATTR_SIZE != 0 { .truncate } else if which & FATTR_MODE != 0 {
-        .chmod
-      } else if which & (FATTR_UID | FATTR_GID) != 0 { .chown } else { .utimens }
+    let operation = FaultOperation.changing(which)
     var call = MountCall(operation, self)
     if which & FATTR_FH != 0 { call.handle = wanted.fh }
     if operation == .truncate { call.offset = Int64(bitPattern: wanted.size) }

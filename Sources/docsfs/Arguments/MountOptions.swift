@@ -1,6 +1,7 @@
 import Containers
 import DocsEngine
 import Faults
+import FuseBridge
 
 /// What `-o` said.
 struct MountOptions {
@@ -9,6 +10,7 @@ struct MountOptions {
   var nonEmpty = false
   /// Whether faults may be armed; what keeps files from kernel passthrough.
   var faults = true
+  var io = IOMode.auto
   var materialize = MaterializePolicy.open
   var cacheSize: Int64?
   var minFree = MinFree.percent(5)
@@ -18,6 +20,8 @@ struct MountOptions {
   var placeholderStyle = PlaceholderStyle.plain
   var offlineWrites = OfflineWrites.queue
   var fsync = FsyncPolicy.local
+  /// Where Prometheus may ask; nil: nowhere.
+  var metrics: MetricsAddress?
   /// `noexec`, `nosuid`, …: the kernel's own.
   var kernel: [String] = []
 
@@ -27,6 +31,10 @@ struct MountOptions {
   init(_ lists: [[UInt8]]) throws(Failure) {
     for list in lists {
       for word in Self.split(list) { try take(word) }
+    }
+    if io == .passthrough, faults {
+      throw .usage(
+        "mount: io=passthrough needs faults=off: what the kernel reads and writes by itself cannot be made to fail")
     }
   }
 
@@ -72,7 +80,7 @@ struct MountOptions {
   ]
   static let valued = [
     "materialize", "faults", "io", "fsync", "cache_size", "min_free", "poll", "no_materialize",
-    "placeholder_style", "offline_writes", "timeo",
+    "placeholder_style", "offline_writes", "timeo", "metrics",
   ]
 
   /// What mount(8) and systemd mean for themselves.
@@ -103,23 +111,17 @@ struct MountOptions {
     switch name {
     case "materialize": materialize = try choose(name, value, ["open": .open, "range": .range])
     case "faults": faults = try choose(name, value, ["on": true, "off": false])
-    case "io": try takeIO(value)
+    case "io": io = try choose(name, value, ["auto": .auto, "passthrough": .passthrough, "cached": .cached])
     case "fsync": fsync = try choose(name, value, ["local": .local, "cloud": .cloud])
     case "placeholder_style": placeholderStyle = try choose(name, value, ["plain": .plain, "stub": .stub])
     case "offline_writes": offlineWrites = try choose(name, value, ["queue": .queue, "erofs": .erofs])
     case "cache_size": cacheSize = value == "unlimited" ? nil : try size(name, value)
     case "min_free": minFree = try room(name, value)
     case "poll": poll = try time(name, value)
+    case "metrics": metrics = try MetricsAddress(value)
     case "timeo": timeo = try time(name, value)
     default: noMaterialize = value.split(separator: ":").map(String.init)
     }
-  }
-
-  private func takeIO(_ value: String) throws(Failure) {
-    if value == "passthrough" {
-      throw .usage("mount: io=passthrough is not built into this docsfs yet; leave it out, or write io=auto")
-    }
-    _ = try choose("io", value, ["auto": true, "cached": true])
   }
 
   private func choose<T>(_ name: String, _ value: String, _ choices: [String: T]) throws(Failure) -> T {

@@ -11,10 +11,10 @@ enum MountCommand {
       tools use, or webdav+https://HOST/PATH, with those of ~/.netrc. Without --container it is your default container, which is made on first use. Local state, edits that are not uploaded yet among it, is kept in \
       ~/.local/state/docsfs.
 
-      Mount options (-o): ro, allow_other, nonempty, materialize=open|range, faults=on|off, io=auto|cached, \
+      Mount options (-o): ro, allow_other, nonempty, materialize=open|range, faults=on|off, io=auto|passthrough|cached, \
       fsync=local|cloud, cache_size=SIZE, min_free=SIZE|PERCENT, poll=TIME, timeo=TIME, \
-      no_materialize=PROGRAM[:PROGRAM...], placeholder_style=plain|stub, offline_writes=queue|erofs, and \
-      those of fstab.
+      no_materialize=PROGRAM[:PROGRAM...], placeholder_style=plain|stub, offline_writes=queue|erofs, \
+      metrics=ADDRESS:PORT, and those of fstab.
       """,
     options: options + [
       OptionSpec("foreground", "f", "Stay in the foreground"),
@@ -25,6 +25,7 @@ enum MountCommand {
     OptionSpec("container", nil, argument: "URL", "What to show"),
     OptionSpec("state", nil, argument: "DIR", "Keep the local state there"),
     OptionSpec("options", "o", argument: "OPT[,OPT...]", "Mount options, see below"),
+    OptionSpec("log-level", nil, argument: "LEVEL", "Log error, warning, info (as without it) or debug"),
   ]
 
   static func run(_ arguments: ParsedArguments) throws(Failure) -> Int32 {
@@ -40,7 +41,6 @@ enum MountCommand {
   private static func makeFolders(_ plan: MountPlan) throws(Failure) {
     if plan.address.isDefault, let folder = plan.address.folder { try docsfs.makeFolders(folder) }
     try plan.state.make()
-    plan.state.rotateLog()
   }
 
   private static func serve(_ plan: MountPlan, _ ready: ReadyPipe) -> Int32 {
@@ -80,6 +80,7 @@ enum MountCommand {
     var words = ["docsfs", "mount", "--ready-fd=3"].map { Array($0.utf8) }
     words.append(Array("--container=\(plan.address.text)".utf8))
     words.append(Array("--state=".utf8) + plan.state.path.bytes)
+    words.append(Array("--log-level=\(plan.logLevel.name)".utf8))
     for list in arguments.values("options") { words += [Array("-o".utf8), list] }
     return words + [Array("--".utf8), plan.mountpoint.bytes]
   }

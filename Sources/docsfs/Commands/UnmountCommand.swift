@@ -18,7 +18,7 @@ enum UnmountCommand {
       return ExitCode.done
     }
     if arguments.has("wait") { try SyncCommand.wait(mount, try arguments.seconds("wait")) }
-    let waiting = (try? mount.askStatus().0.dirtyItems) ?? 0
+    let waiting = (try? mount.askStatus())?.status?.dirtyItems ?? 0
     if arguments.has("force") {
       try end(mount)
     } else {

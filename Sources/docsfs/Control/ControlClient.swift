@@ -80,16 +80,3 @@ final class ControlClient {
       ExitCode.unavailable)
   }
 }
-
-extension MountEntry {
-  /// What its daemon says; throws when there is none.
-  func askStatus() throws(Failure) -> (VolumeStatus, DaemonInfo?, FaultStatus?) {
-    let client = try ControlClient(self)
-    var answer: (VolumeStatus, DaemonInfo?, FaultStatus?)?
-    let last = try client.run(.status(path: nil), patience: 10) { reply in
-      if let status = reply.status { answer = (status, reply.daemon, reply.faults) }
-    }
-    if let answer { return answer }
-    throw Failure(last.error ?? "the daemon of \(mountpoint) gave no status", last.exit ?? ExitCode.failed)
-  }
-}

@@ -8,6 +8,7 @@ struct ControlReply: Codable, Sendable {
   var status: VolumeStatus?
   var daemon: DaemonInfo?
   var faults: FaultStatus?
+  var traffic: TrafficInfo?
   var item: ItemStatus?
   /// Why the item above was left as it is.
   var refused: String?
@@ -55,6 +56,23 @@ struct DaemonInfo: Codable, Sendable, Equatable {
   var version: String
   var mountpoint: String
   var readOnly: Bool
+  /// The URL where Prometheus may ask, if any.
+  var metrics: String?
+}
+
+/// What has gone to and come from the container since the mount.
+struct TrafficInfo: Codable, Sendable, Equatable {
+  /// Bytes of files, those in vain among them.
+  var sentBytes: UInt64
+  var receivedBytes: UInt64
+  /// Requests that were made again after a failure.
+  var retries: UInt64
+
+  init(_ containers: ContainerStack) {
+    sentBytes = containers.measured.traffic.sent.value
+    receivedBytes = containers.measured.traffic.received.value
+    retries = containers.top.retries.value
+  }
 }
 
 /// How far a long command is.

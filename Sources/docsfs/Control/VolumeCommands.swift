@@ -8,24 +8,25 @@ import StorageErrors
 /// What the commands of the control socket and file do.
 struct VolumeCommands: Sendable {
   let volume: Volume
-  /// Between the volume and its container: its `conditions` may be set at any time.
-  let cloud: FaultingContainer
+  /// Between the volume and its container: what the cloud does wrong may be set at any time.
+  private let containers: ContainerStack
+  private var cloud: FaultingContainer { containers.cloud }
   let faults: FaultInjector
   let daemon: DaemonInfo
   /// nil when that worked.
   let unmount: @Sendable (_ force: Bool) -> FuseMountError?
 
   init(
-    volume: Volume, cloud: FaultingContainer, faults: FaultInjector, plan: MountPlan,
+    volume: Volume, containers: ContainerStack, faults: FaultInjector, plan: MountPlan, metricsURL: String?,
     unmount: @escaping @Sendable (_ force: Bool) -> FuseMountError?
   ) {
     self.volume = volume
-    self.cloud = cloud
+    self.containers = containers
     self.faults = faults
     self.unmount = unmount
     daemon = DaemonInfo(
-      pid: getpid(), version: docsfsVersion, mountpoint: plan.mountpoint.text, readOnly: plan.options.readOnly
-    )
+      pid: getpid(), version: docsfsVersion, mountpoint: plan.mountpoint.text, readOnly: plan.options.readOnly,
+      metrics: metricsURL)
   }
 
   /// Blocks until done; the replies before the last go to `send`. Whoever has more to follow calls `reachKernel` of the
@@ -111,6 +112,7 @@ struct VolumeCommands: Sendable {
     reply.status = status
     reply.faults = faults
     reply.daemon = daemon
+    reply.traffic = TrafficInfo(containers)
     return reply
   }
 

@@ -13,6 +13,7 @@ struct Daemon {
   /// Blocks until unmounted. What goes wrong before the mount answers is thrown; after that the exit code tells.
   func run() throws(Failure) -> Int32 {
     umask(0o077)
+    beginLog()
     raiseDescriptorLimit()
     EndSignals.block()
     let session = MountSession()
@@ -22,8 +23,14 @@ struct Daemon {
     let found = try plan.check(holdingLock: true)
     // All paths are absolute; from here on no folder is kept busy.
     chdir("/")
-    let cloud = FaultingContainer(try plan.address.open())
-    return try serve(try openVolume(RetryingContainer(cloud)), cloud, at: found, session)
+    let containers = ContainerStack(try plan.address.open())
+    return try serve(try openVolume(containers.top), containers, at: found, session)
+  }
+
+  /// In the background standard error is the state directory's log, which whoever started us has opened.
+  private func beginLog() {
+    Log.setLevel(plan.logLevel)
+    if ready.descriptor == nil { Log.useStandardError() } else { Log.useFile(plan.state.logFile.text) }
   }
 
   private func prepareMountpoint(_ found: MountpointState) throws(Failure) {
@@ -43,32 +50,45 @@ struct Daemon {
   }
 
   private func serve(
-    _ volume: Volume, _ cloud: FaultingContainer, at found: MountpointState, _ session: MountSession
+    _ volume: Volume, _ containers: ContainerStack, at found: MountpointState, _ session: MountSession
   ) throws(Failure) -> Int32 {
     defer { volume.stop(timeout: 10) }
     try plan.state.write(
       About(container: plan.address.text, mountpoint: plan.mountpoint.text, version: docsfsVersion))
     // Before the mount: without its socket there shall be none.
     let faults = FaultInjector(volume: volume, isAllowed: plan.options.faults)
-    let commands = VolumeCommands(volume: volume, cloud: cloud, faults: faults, plan: plan) {
-      $0 ? session.cutOff() : session.stop(.ifUnused)
+    let traffic = MountTraffic()
+    let page = MetricsPage(volume: volume, containers: containers, faults: faults, mount: traffic)
+    let metrics = try plan.options.metrics.map { address throws(Failure) in
+      try MetricsServer.start(address) { page.text }
     }
+    defer { metrics?.stop() }
+    let commands = VolumeCommands(
+      volume: volume, containers: containers, faults: faults, plan: plan, metricsURL: metrics?.url
+    ) { $0 ? session.cutOff() : session.stop(.ifUnused) }
     let server = try ControlServer.start(in: plan.state.path, commands: commands)
     defer { server.stop() }
     try prepareMountpoint(found)
-    let mount = try mountVolume(volume, commands)
+    let mount = try mountVolume(volume, commands, traffic)
+    Log.info(
+      "mounted", ["mountpoint": plan.mountpoint.text, "container": volume.status().container, "version": docsfsVersion])
     session.began(mount, volume, faults)
     volume.start(kernel: mount.kernelCache)
     announceWhenItAnswers(session)
     mount.run(workers: 10)
     session.ended()
+    Log.info("unmounted", ["mountpoint": plan.mountpoint.text])
     return ExitCode.done
   }
 
-  private func mountVolume(_ volume: Volume, _ commands: VolumeCommands) throws(Failure) -> FuseMount {
+  private func mountVolume(
+    _ volume: Volume, _ commands: VolumeCommands, _ traffic: MountTraffic
+  ) throws(Failure) -> FuseMount {
     var options = FuseOptions(fsname: plan.state.path.text)
+    options.traffic = traffic
     options.allowOther = plan.options.allowOther
     options.readOnly = plan.options.readOnly
+    options.io = plan.options.faults ? .cached : plan.options.io
     options.kernel = plan.options.kernel
     options.faults = commands.faults
     options.control = MountControl(commands)

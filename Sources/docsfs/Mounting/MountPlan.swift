@@ -1,5 +1,6 @@
 import CLinux
 import Containers
+import Faults
 import StorageErrors
 
 /// What a `mount` is going to do: all paths absolute and resolved, nothing changed yet.
@@ -9,10 +10,20 @@ struct MountPlan {
   var state: StateDirectory
   var options: MountOptions
   var inForeground: Bool
+  var logLevel = Log.Level.info
 
   init(_ arguments: ParsedArguments) throws(Failure) {
     options = try MountOptions(arguments.values("options"))
     inForeground = arguments.has("foreground")
+    if let name = arguments.text("log-level") {
+      guard let level = Log.Level(name: name) else {
+        let names = Log.Level.allCases.map(\.name)
+        throw .usage(
+          "mount: --log-level=\(name) is none of \(names.joined(separator: ", "))"
+            + suggestion(for: name, among: names, prefix: "--log-level="))
+      }
+      logLevel = level
+    }
     address =
       if let url = arguments.value("container") { try ContainerAddress(url) } else { try .standard() }
     mountpoint = try Self.resolve(FilePath(arguments.arguments[0]))
@@ -92,7 +103,8 @@ extension MountPlan {
     guard let folder = address.folder else { return }
     let status: stat
     do { status = try folder.status() } catch {
-      if error == .ENOENT, address.isDefault { return }
+      // One that was there before may be away, as a cloud may be: what is known of it is shown.
+      if error == .ENOENT, address.isDefault || state.about() != nil { return }
       let hint = error == .ENOENT ? "; make it first, or mount the disk that holds it" : ""
       throw Failure(
         "the container \(folder) cannot be used: \(error.message.lowercasedFirst)\(hint)",

@@ -52,7 +52,7 @@ final class MountSession: Sendable {
   func end() {
     state.withLock { $0.faults }?.letGo()
     guard let problem = stop(.ifUnused) else { return }
-    Log.note("\(problem.message): unmounted lazily; another signal cuts off who still uses it")
-    if let problem = stop(.lazy) { Log.note(problem.message) }
+    Log.warning("unmounted lazily; another signal cuts off who still uses it", ["reason": problem.message])
+    if let problem = stop(.lazy) { Log.error("not unmounted", ["reason": problem.message]) }
   }
 }

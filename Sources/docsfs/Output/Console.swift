@@ -14,10 +14,13 @@ enum Console {
   static func write(_ text: String, to descriptor: Int32) { _ = writeAll(Array(text.utf8), to: descriptor) }
 
   /// Columns of the terminal, 80 where there is none.
-  static var width: Int {
+  static var width: Int { size.ws_col > 0 ? Int(size.ws_col) : 80 }
+  /// Its lines, 24 where there is none.
+  static var height: Int { size.ws_row > 0 ? Int(size.ws_row) : 24 }
+
+  private static var size: winsize {
     var size = winsize()
-    guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
-    return Int(size.ws_col)
+    return ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0 ? size : winsize()
   }
 }
 

@@ -23,6 +23,9 @@ extension Quantity {
     return "\(whole / 3600):\(two(whole % 3600 / 60)) h"
   }
 
+  /// As `seconds`, of what has lasted so long already.
+  static func show(age: Double) -> String { show(seconds: age.rounded(.down)) }
+
   private static func oneDecimal(_ value: Double) -> String {
     let tenths = Int((value * 10).rounded())
     return "\(tenths / 10).\(tenths % 10)"

@@ -80,13 +80,6 @@ struct StateDirectory: Equatable {
     return true
   }
 
-  /// The log of earlier daemons is kept once, so that it does not grow without end.
-  func rotateLog() {
-    guard let status = try? logFile.status(), status.st_size > 1 << 20 else { return }
-    let older = path.appending("log.1")
-    _ = logFile.call { from in older.call { rename(from, $0) } }
-  }
-
   func about() -> About? {
     guard let bytes = try? aboutFile.contents() else { return nil }
     return try? JSONDecoder().decode(About.self, from: Data(bytes))

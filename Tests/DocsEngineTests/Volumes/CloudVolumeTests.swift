@@ -181,6 +181,18 @@ final class WebDAVVolumeTests: CloudVolumeTestCase {
   func testTwoDevicesEndAlikeAndLoseNothing() throws { try twoDevicesEndAlikeAndLoseNothing() }
 }
 
+/// Over reports of changes instead of listings, and downloads with checksums.
+final class SyncCollectionVolumeTests: CloudVolumeTestCase {
+  override var kind: CloudServer.Kind { .sync }
+  override func setUpWithError() throws { try CloudServer.shared(.sync).set("digest=1") }
+  override func tearDownWithError() throws { try CloudServer.shared(.sync).set("digest=0") }
+  func testASmallFileWhoseBytesAreAlteredIsNotServed() throws { try assertNothingAlteredIsServed(100_000) }
+  func testALargeFileWhoseBytesAreAlteredIsNotTakenForWhole() throws { try assertNothingAlteredIsServed(9 << 20) }
+  func testASmallFileIsProvenBeforeItIsRead() throws { try aSmallFileIsProvenBeforeItIsRead() }
+  func testEditsGoUpAndComeBack() throws { try editsGoUpAndComeBack() }
+  func testTwoDevicesEndAlikeAndLoseNothing() throws { try twoDevicesEndAlikeAndLoseNothing() }
+}
+
 final class ApacheVolumeTests: CloudVolumeTestCase {
   override var kind: CloudServer.Kind { .apache }
   func testEditsGoUpAndComeBack() throws { try editsGoUpAndComeBack() }

@@ -8,6 +8,7 @@ import XCTest
 ///
 /// With `DOCSFS_PLACE=/some/folder` the same tests run in that folder, as on a native one: `PosixReferenceTests` does
 /// that, which shows that the tests themselves are right. The answers differ only where a test asks `onMount`.
+/// With `DOCSFS_CONTAINER=URL` the mount is one of that container.
 class PosixTestCase: XCTestCase {
   nonisolated(unsafe) private static var shared: (home: String, volume: MountedVolume)?
   private var watchdog: Watchdog?
@@ -43,6 +44,7 @@ class PosixTestCase: XCTestCase {
     if let shared, shared.volume.isMounted { return shared.volume.mountpoint }
     let home = try MountedTestCase.makeHome()
     let volume = try MountedVolume(in: home + "/v", options: getuid() == 0 ? ["allow_other"] : [])
+    volume.url = ProcessInfo.processInfo.environment["DOCSFS_CONTAINER"]
     shared = (home, volume)
     try volume.mount()
     return volume.mountpoint

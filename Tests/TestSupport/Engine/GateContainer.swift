@@ -163,6 +163,7 @@ package final class GateContainer: Container {
       try base.identify(create: create, call)
     }
   }
+  package func tryOut(_ call: CallContext) throws(ContainerError) { try base.tryOut(call) }
   package func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem] {
     try perform(.init(operation: .list, path: folder), call) { () throws(ContainerError) in
       try base.list(folder, call)

@@ -96,7 +96,7 @@ package final class VolumeBench {
         try? files.removeItem(atPath: target + "/content")
       }
     }
-    for name in ["catalog.db", "catalog.db-wal"] {
+    for name in ["catalog.log1", "catalog.log2", "catalog.db", "catalog.db-wal"] {
       try files.copyItem(atPath: "\(state)/\(name)", toPath: "\(target)/\(name)")
     }
   }

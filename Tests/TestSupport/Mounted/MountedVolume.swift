@@ -9,7 +9,7 @@ package final class MountedVolume {
   package let mountpoint: String
   package private(set) var container: String
   package private(set) var state: String
-  /// For `-o`.
+  /// For `-o`. `DOCSFS_MOUNT_OPTIONS` adds to them.
   package var options: [String]
   /// What follows the container's path in its URL, such as `latency=80ms`.
   package var query: String
@@ -24,7 +24,8 @@ package final class MountedVolume {
     state: String? = nil
   ) throws(Errno) {
     self.home = home
-    self.options = options
+    let more = ProcessInfo.processInfo.environment["DOCSFS_MOUNT_OPTIONS"] ?? ""
+    self.options = options + more.split(separator: ",").map(String.init)
     self.query = query
     mountpoint = home + "/mnt"
     self.container = container ?? home + "/container"
