@@ -96,6 +96,6 @@ def upload_many(place, count):
 
 
 def find(place, count):
-    said = subprocess.run(["find", place.folder, "-type", "f", "-size", "-1"], capture_output=True, check=True).stdout
+    said = subprocess.run(["find", place.folder, "-type", "f", "-size", "-2"], capture_output=True, check=True).stdout
     seen = said.count(b"\n")
     assert seen == count, f"{seen} files for {count}"

@@ -83,6 +83,9 @@ package struct ContainerTraits: Sendable {
   package var holdsMode: Bool
   package var holdsXattrs: Bool
   package var holdsSymlinks: Bool
+  /// Whether somebody may set the attributes of a file without changing its version, so that those of an item whose
+  /// version is known have to be looked at as well.
+  package var attributesChangeAlone = false
   /// What a person should know that it cannot promise, in one line; nil: nothing, or nothing yet.
   package var weakness: String?
 
@@ -121,6 +124,8 @@ package struct RemoteAttributes: Sendable, Equatable {
   package var mtime: Timestamp?
   /// All `user.` attributes by full name; nil: leave as they are.
   package var xattrs: [[UInt8]: [UInt8]]?
+  /// Nobody has been asked: these are for an item of which nothing better is known.
+  package var areGuessed = false
   package init(mode: UInt32? = nil, mtime: Timestamp? = nil, xattrs: [[UInt8]: [UInt8]]? = nil) {
     self.mode = mode
     self.mtime = mtime

@@ -121,8 +121,57 @@ final class S3StoreTests: XCTestCase {
         XCTAssertNotNil(try? client.require(request, CallContext()))
       }
     }
-    XCTAssertEqual(try container.list(path("d"), CallContext()).count, 1_205)
+    let listing = try container.list(path("d"), CallContext())
+    XCTAssertEqual(listing.count, 1_205)
+    XCTAssertEqual(listing.filter { $0.attributes.areGuessed }.count, 205, "a thousand are asked at a time")
+    XCTAssert(
+      try eventually { try container.list(path("d"), CallContext()).allSatisfy { !$0.attributes.areGuessed } },
+      "the others when they are listed again")
     assertCode(.notEmpty) { try container.remove(path("d"), kind: .folder, version: nil, CallContext()) }
+  }
+
+  // MARK: - Metadata
+
+  /// One device sets a time while another writes: what a store does in two steps must not bring the old bytes back.
+  func testSettingAttributesLosesNoWriteOfAnother() throws {
+    let place = try S3Place(.s3)
+    let (one, two) = (try place.open(), try place.open())
+    _ = try (one.rules(CallContext()), two.rules(CallContext()))
+    for round in 0..<150 {
+      let name = path("f\(round % 7)")
+      let old = try one.item(at: name, CallContext())
+      let version = try one.put(name, "old \(round)", if: old.map { .version($0.version) } ?? .absent).version
+      let written = Guarded<RemoteItem?>(nil)
+      onThreads(2) { thread in
+        if thread == 1 {
+          let time = RemoteAttributes(mtime: Timestamp(nanoseconds: 1))
+          _ = try? one.setAttributes(name, time, version: version, CallContext())
+        } else {
+          let new = try? two.put(name, "new \(round)", if: .version(version))
+          written.withLock { $0 = new }
+        }
+      }
+      guard let new = written.withLock({ $0 }) else { continue }
+      XCTAssertEqual(
+        try two.current(name)?.item.version, new.version, "round \(round): a write that was answered is gone")
+    }
+  }
+
+  func testSettingAttributesKeepsVersionBytesAndOtherMetadata() throws {
+    let container = try S3Place(.s3).open()
+    let old = try container.put(path("a"), "text")
+    let set = try container.setAttributes(
+      path("a"), RemoteAttributes(mode: 0o600, mtime: Timestamp(nanoseconds: 5)), version: old.version, CallContext())
+    XCTAssertEqual(set.version, old.version, "the bytes are the same")
+    XCTAssertEqual(try container.item(at: path("a"), CallContext()), set)
+    XCTAssertEqual(try container.current(path("a"))?.bytes, Array("text".utf8))
+    let timed = try container.setAttributes(
+      path("a"), RemoteAttributes(mtime: Timestamp(nanoseconds: 6)), version: old.version, CallContext())
+    XCTAssertEqual(timed.attributes.mode, 0o600)
+    _ = try container.put(path("a"), "other", if: .version(old.version))
+    assertCode(.preconditionFailed) {
+      _ = try container.setAttributes(path("a"), RemoteAttributes(mode: 0o644), version: old.version, CallContext())
+    }
   }
 
   // MARK: - Large files

@@ -84,36 +84,6 @@ final class CloudMountTests: MountedTestCase {
     try other.must("for n in {1..400}; do [ $(cat $M/e/$n) = $n -a $(cat $M/e/sub/$n) = s$n ]; done; [ ! -e $M/d ]")
   }
 
-  func testRcloneSeesTheSame() throws {
-    guard Shell.has("rclone") else { throw XCTSkip("rclone is not installed") }
-    let place = try CloudPlace(.s3)
-    let volume = try mount(place, "v")
-    let parts = place.url.components(separatedBy: "?")
-    let endpoint = parts[1].components(separatedBy: "&")[0].replacingOccurrences(of: "endpoint=", with: "")
-    let rclone = [
-      "RCLONE_CONFIG": "/dev/null", "RCLONE_CONFIG_C_TYPE": "s3", "RCLONE_CONFIG_C_PROVIDER": "Other",
-      "RCLONE_CONFIG_C_FORCE_PATH_STYLE": "true",
-      "RCLONE_CONFIG_C_ENDPOINT": endpoint, "RCLONE_CONFIG_C_REGION": "us-east-1", "RCLONE_CONFIG_C_ENV_AUTH": "true",
-      "R": "c:" + parts[0].dropFirst(5),
-    ]
-    volume.environment.merge(rclone) { $1 }
-    try volume.must("mkdir $M/d; seq 1000 > $M/d/n; touch -d '2001-02-03 04:05:06.123456789' $M/d/n")
-    try sync(volume)
-    // It cannot be told of a certificate that way.
-    let rcloneOf = "unset AWS_CA_BUNDLE; TZ=UTC rclone"
-    XCTAssertEqual(
-      try volume.must("\(rcloneOf) lsl \"$R\" --exclude '.docsfs-container/**'").text,
-      "3893 2001-02-03 04:05:06.123456789 d/n")
-    XCTAssertEqual(try volume.must("\(rcloneOf) cat \"$R/d/n\" | sha256sum; sha256sum < $M/d/n").lines.uniqueCount, 1)
-    let made = "'\(volume.home)/r'"
-    try volume.must(
-      "seq 5 > \(made); touch -d '2011-12-13 14:15:16.987654321' \(made); \(rcloneOf) copyto \(made) \"$R/d/r\"")
-    XCTAssert(eventually { volume.shell("test -e $M/d/r").succeeded })
-    XCTAssertEqual(
-      try volume.must("TZ=UTC stat -c '%y %s' $M/d/r; cat $M/d/r").lines.first,
-      "2011-12-13 14:15:16.987654321 +0000 10")
-  }
-
   /// Also of a container that was mounted before, and before anything is changed there.
   func testAServerWithoutConditionsIsNamedInStatus() throws {
     let place = try CloudPlace(.moto)
@@ -158,8 +128,4 @@ final class CloudMountTests: MountedTestCase {
     try sync(volume)
     XCTAssertEqual(volume.shell("getfattr --only-values -n user.docsfs.sync $M/a").text, "current")
   }
-}
-
-extension [String] {
-  fileprivate var uniqueCount: Int { Set(self).count }
 }

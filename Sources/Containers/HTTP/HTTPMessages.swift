@@ -130,7 +130,7 @@ func seconds(ofHTTPDate text: String) -> Int? {
 
 /// `2026-11-30T18:46:05.123Z` as seconds since 1970; nil for what is none.
 func seconds(ofISODate text: String) -> Int? {
-  let words = text.split { "-T:.Z".contains($0) }
+  let words = text.utf8.split { !(0x30...0x39).contains($0) }.map { Substring($0) }
   return words.count >= 6 ? seconds(Array(words.prefix(6))) : nil
 }
 

@@ -24,11 +24,19 @@ package final class S3Container: Container {
     var rules: S3Rules?
     /// Folders that are known to be there, until then.
     var folders: [ContainerPath: UInt64] = [:]
-    /// Attributes of objects, by key, ETag and time of the last change: a listing has none.
-    var attributes: [S3Page.Object: RemoteAttributes] = [:]
+    /// Attributes of objects, by a hash of key, size, ETag and time of the last change: a listing has none, and a
+    /// poll must not ask for a million of them again. In 64 bits a million objects have a chance of 1 in 30 million
+    /// that two are taken for one another, which would show one file's time at another.
+    var attributes: [Int: ObjectAttributes] = [:]
     var isTidy = false
     /// ETags of objects that came in one piece are MD5s here; what the store encrypts itself takes that back.
     var etagsAreMD5 = false
+  }
+
+  /// As few bytes as will do: there may be a million.
+  struct ObjectAttributes {
+    var mtime: Timestamp
+    var mode: UInt32?
   }
 
   init(
@@ -41,6 +49,7 @@ package final class S3Container: Container {
 
   package var traits: ContainerTraits {
     var traits = ContainerTraits(hasIdentities: false, holdsMode: true, holdsXattrs: false, holdsSymlinks: false)
+    traits.attributesChangeAlone = true
     if let rules = known.withLock({ $0.rules }) {
       let isStrong = rules.keepsAbsent && rules.keepsVersion
       traits.weakness = !isStrong ? Self.weakness : rules.copiesKeepAbsent ? nil : Self.copyWeakness

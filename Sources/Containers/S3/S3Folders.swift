@@ -5,7 +5,7 @@ extension S3Container {
   /// So many objects of a folder are asked for their metadata; more are shown with the time they were stored.
   private static let askedObjects = 1_000
   private static let askers = 16
-  private static let rememberedObjects = 200_000
+  private static let rememberedObjects = 1_500_000
 
   package func list(_ folder: ContainerPath, _ call: CallContext) throws(ContainerError) -> [RemoteItem] {
     let what = "cannot list \(folder)"
@@ -102,7 +102,11 @@ extension S3Container {
   private func files(
     _ objects: [ItemName: S3Page.Object], _ what: String, _ call: CallContext
   ) throws(ContainerError) -> [RemoteItem] {
-    var remembered = known.withLock { known in objects.mapValues { known.attributes[$0] } }
+    var remembered = known.withLock { known in
+      objects.mapValues { object in
+        known.attributes[object.hashValue].map { RemoteAttributes(mode: $0.mode, mtime: $0.mtime) }
+      }
+    }
     let unknown = remembered.filter { $0.value == nil }.keys.sorted().prefix(Self.askedObjects)
     let found = Guarded<[ItemName: HTTPResponse?]>([:])
     let names = Array(unknown)
@@ -122,7 +126,7 @@ extension S3Container {
       let item = try file(name, response, what)
       if let object = objects[name], Version(Array(object.etag.utf8)) == item.version {
         remembered[name] = item.attributes
-        remember(object, item.attributes)
+        if S3Metadata.isSettled(response) { remember(object, item.attributes) }
       } else {
         // It has changed since it was listed.
         gone.insert(name)
@@ -130,7 +134,8 @@ extension S3Container {
       }
     }
     for (name, object) in objects where !gone.contains(name) {
-      let stored = RemoteAttributes(mtime: object.changed.flatMap(S3Metadata.timestamp))
+      var stored = RemoteAttributes(mtime: object.changed.flatMap(S3Metadata.timestamp))
+      stored.areGuessed = true
       items.append(
         RemoteItem(
           name: name, kind: .file, size: object.size, version: Version(Array(object.etag.utf8)),
@@ -140,9 +145,10 @@ extension S3Container {
   }
 
   private func remember(_ object: S3Page.Object, _ attributes: RemoteAttributes) {
+    guard let mtime = attributes.mtime else { return }
     known.withLock { known in
       if known.attributes.count >= Self.rememberedObjects { known.attributes = [:] }
-      known.attributes[object] = attributes
+      known.attributes[object.hashValue] = .init(mtime: mtime, mode: attributes.mode)
     }
   }
 }

@@ -97,5 +97,7 @@ struct S3Page {
   }
 
   /// An ETag without its quotes.
-  static func bare(_ etag: String) -> String { etag.filter { $0 != "\"" } }
+  static func bare(_ etag: String) -> String {
+    String(decoding: etag.utf8.filter { $0 != UInt8(ascii: "\"") }, as: UTF8.self)
+  }
 }

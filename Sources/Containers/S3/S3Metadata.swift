@@ -45,6 +45,14 @@ enum S3Metadata {
     return isOver ? nil : Timestamp(nanoseconds: nanoseconds)
   }
 
+  /// Whether a further change of the object would show in its time, which counts whole seconds.
+  static func isSettled(_ response: HTTPResponse) -> Bool {
+    guard let changed = response["last-modified"].flatMap(seconds(ofHTTPDate:)),
+      let now = response["date"].flatMap(seconds(ofHTTPDate:))
+    else { return false }
+    return changed < now
+  }
+
   /// Seconds since 1970 as a decimal fraction, without zeros at its end.
   static func text(_ time: Timestamp) -> String {
     let magnitude = time.nanoseconds.magnitude

@@ -50,6 +50,14 @@ extension S3Container {
     guard let current = etag(old), version == nil || version == current else {
       throw changed(what, "it has another version by now")
     }
+    let headers = S3Metadata.headers(of: old, with: attributes)
+    let before = try file(name, old, what)
+    if let version = try rewrite(key, current, size: before.size, headers: headers, what, call) {
+      // As it was put there, whatever is there by now.
+      let set = RemoteAttributes(
+        mode: attributes.mode ?? before.attributes.mode, mtime: attributes.mtime ?? before.attributes.mtime)
+      return RemoteItem(name: name, kind: .file, size: before.size, version: version, attributes: set)
+    }
     _ = try copy(try object(key, old, what), to: key, if: .version(current), changing: (old, attributes), what, call)
     guard let new = try head(key, what, call) else { throw ContainerError(.notFound, "\(what): it is gone") }
     return try file(name, new, what)

@@ -7,6 +7,7 @@ extension Volume {
   /// Takes `content` away from its item: handles keep it, the name leads elsewhere from now on.
   func detach(_ content: Content, from item: Item, _ state: inout VolumeState) {
     state.nodes[content.node] = content
+    item.lastSeenVersion = item.lastSeenVersion ?? item.record.remote?.version
     item.content = nil
     item.node = state.newNode()
   }
@@ -81,7 +82,7 @@ extension Volume {
   func update(_ item: Item, with found: RemoteItem, _ state: inout VolumeState) {
     guard let remote = item.record.remote, !item.isUploading else { return }
     guard found.kind == item.record.kind else { return }
-    if remote.version == found.version, remote.size == found.size { return }
+    if remote.version == found.version, remote.size == found.size { return updateAttributes(item, with: found, &state) }
     if found.kind != .file {
       if found.kind == .folder, let path = try? state.remotePath(remote.place) {
         // Another folder of the same name: what is in it has to be looked at anew.
@@ -105,6 +106,19 @@ extension Volume {
       return
     }
     replaceContent(item, with: found, &state)
+  }
+
+  /// Somebody has set the time or mode of a file whose bytes are the same; what was set here goes before.
+  private func updateAttributes(_ item: Item, with found: RemoteItem, _ state: inout VolumeState) {
+    guard container.traits.attributesChangeAlone, !found.attributes.areGuessed, item.record.kind == .file,
+      !item.record.isDirty, !item.record.flags.contains(.attributesDirty), !item.isDeleted
+    else { return }
+    let before = (item.record.mode, item.record.modified)
+    let now = (found.attributes.mode ?? before.0, found.attributes.mtime ?? before.1)
+    guard before != now else { return }
+    takeAttributes(found, item)
+    state.queue(item)
+    tellKernel { $0.invalidateAttributes(item.node) }
   }
 
   /// A new version of a file that nobody has changed here. Handles keep the old one.

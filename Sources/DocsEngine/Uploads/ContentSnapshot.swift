@@ -77,6 +77,8 @@ final class ContentSnapshot: UploadSource {
     guard let file else { return 0 }
     let n = pread(file.fd, buffer.baseAddress, min(buffer.count, Int(max(0, size - offset))), off_t(offset))
     guard n >= 0 else { throw ContainerError(.system(.current), "a content file cannot be read: \(Errno.current)") }
+    // However long a busy disk has taken: it is not the container that does not answer.
+    progress()
     return n
   }
 

@@ -57,6 +57,8 @@ extension Volume {
       let (item, known) = try state.resolve(node)
       guard item.record.kind == .file else { throw .fail(item.record.kind == .folder ? .EISDIR : .ELOOP) }
       let content = known ?? state.content(of: item)
+      // Its bytes are gone, and its name leads elsewhere, which the kernel has not heard yet: it looks the name up anew.
+      if !content.isCurrent, content.opens == 0, !item.isDeleted, !item.isGone { throw .fail(.ESTALE) }
       if node.stubbedItem != nil {
         guard !mode.writes else { throw .fail(.EACCES) }
         return .done(FileHandle(content, mode, stub: state.stubBytes(item)))

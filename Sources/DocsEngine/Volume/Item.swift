@@ -6,6 +6,10 @@ final class Item: @unchecked Sendable {  // every field is reached only under th
   var record: ItemRecord
   /// The node that the item's name leads to.
   var node: NodeID
+  /// The version that the kernel's last lookup of the name led to, while another one has taken its place that no
+  /// lookup has led to yet. The kernel hears of that a moment later: until then a program that removes the name, or
+  /// renames over it, means this one.
+  var lastSeenVersion: Version?
   var content: Content?
   var folder: Folder?
 

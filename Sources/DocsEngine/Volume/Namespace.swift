@@ -132,6 +132,8 @@ extension Volume {
     showAnew(item, at: item.record.place, state)
     folder.remove(item)
     item.record.flags.insert(.deleted)
+    // Another version that nobody has seen here is not what is removed: at the container this will not fit, and it stays.
+    if let seen = item.lastSeenVersion { item.record.remote?.version = seen }
     item.record.changed = .now()
     item.record.flags.remove(.pinned)
     state.setDirty(item, false)

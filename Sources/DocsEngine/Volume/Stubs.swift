@@ -85,6 +85,7 @@ extension VolumeState {
     guard stubName(item) != nil else { return entry(item) }
     let node = NodeID(stubOf: item.id)
     lookups[node, default: 0] += 1
+    item.lastSeenVersion = nil
     return Entry(node: node, attributes: stubAttributes(item))
   }
 }

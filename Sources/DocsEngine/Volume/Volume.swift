@@ -350,6 +350,9 @@ package final class Volume: Sendable {
     guard !content.isCurrent, content.opens == 0 else { return }
     let number = content.local.withLock { local in
       local.streaming = false
+      local.whole = false
+      local.extents = RangeSet()
+      local.generation += 1
       return local.number
     }
     if state.lookups[content.node] == nil { state.nodes[content.node] = nil }

@@ -331,6 +331,7 @@ struct VolumeState {
   /// An answer to a lookup, which the kernel will forget again.
   mutating func entry(_ item: Item) -> Entry {
     lookups[item.node, default: 0] += 1
+    item.lastSeenVersion = nil
     return Entry(node: item.node, attributes: attributes(item, item.content))
   }
 

@@ -126,6 +126,36 @@ class CloudVolumeTestCase: XCTestCase {
     XCTAssert(lost.isEmpty, "seed \(seed): lost \(lost.sorted())")
   }
 
+  /// The version of an object is that of its bytes: a time or mode alone has to be noticed by itself.
+  func attributesThatAnotherDeviceSetsAreNoticed() throws {
+    let (one, two) = (try bench(), try bench())
+    for name in ["clean", "set"] { try one.driver.write(name, name) }
+    one.idle()
+    XCTAssert(try eventually { try self.tree(two).count == 2 })
+    let before = try two.driver.entry("clean").node
+    // At once, and twice in the same second.
+    for nanoseconds: Int64 in [1_234_567_890_123_456_789, 1_000_000_000_000_000_001] {
+      for name in ["clean", "set"] {
+        try one.driver.change(name) { ($0.modified, $0.mode) = (.at(Timestamp(nanoseconds: nanoseconds)), 0o600) }
+      }
+      one.idle()
+      try two.volume.refresh(.root)
+      XCTAssertEqual(try two.driver.attributes("clean").modified, Timestamp(nanoseconds: nanoseconds))
+      XCTAssertEqual(try two.driver.attributes("clean").mode & 0o777, 0o600)
+    }
+    XCTAssertEqual(try two.driver.entry("clean").node, before, "the bytes are the same")
+    let mine = Timestamp(nanoseconds: 5_000_000_000)
+    two.gate.hold(.setAttributes, .before)
+    try two.driver.change("set") { $0.modified = .at(mine) }
+    XCTAssert(two.gate.waitUntilHeld())
+    try two.volume.refresh(.root)
+    XCTAssertEqual(try two.driver.attributes("set").modified, mine, "what was set here is still to go there")
+    two.gate.open()
+    two.idle()
+    try one.volume.refresh(.root)
+    XCTAssertEqual(try one.driver.attributes("set").modified, mine)
+  }
+
   private func tree(_ bench: VolumeBench) throws -> [String: String] {
     try bench.volume.refresh(.root)
     var tree: [String: String] = [:]
@@ -141,6 +171,7 @@ final class CloudVolumeTests: CloudVolumeTestCase {
   func testALargeFileWhoseBytesAreAlteredIsNotTakenForWhole() throws { try assertNothingAlteredIsServed(9 << 20) }
   func testASmallFileIsProvenBeforeItIsRead() throws { try aSmallFileIsProvenBeforeItIsRead() }
   func testTwoDevicesEndAlikeAndLoseNothing() throws { try twoDevicesEndAlikeAndLoseNothing() }
+  func testAttributesThatAnotherDeviceSetsAreNoticed() throws { try attributesThatAnotherDeviceSetsAreNoticed() }
 }
 
 final class WebDAVVolumeTests: CloudVolumeTestCase {

@@ -133,4 +133,73 @@ final class RemoteVersionTests: XCTestCase {
     XCTAssertEqual(try bench.driver.attributes("b/letter").id, id)
     XCTAssertEqual(try bench.state("b/letter"), "materialized", "nothing is fetched again")
   }
+
+  // MARK: - Names whose new version nobody has seen
+
+  /// `doc` was seen here with the text "old"; somebody has written "newer" since, and the kernel has not heard of it.
+  private func overtaken() throws -> VolumeBench {
+    let bench = try VolumeBench(["doc": "old"])
+    XCTAssertEqual(try bench.driver.text("doc"), "old")
+    XCTAssert(bench.fetchesEnd())
+    try bench.write("doc", "newer")
+    try bench.volume.refresh(path("doc"))
+    return bench
+  }
+
+  func testAVersionThatNobodyHasSeenIsNotRemoved() throws {
+    let bench = try overtaken()
+    try bench.driver.unlink("doc")
+    bench.idle()
+    XCTAssertEqual(try bench.text("doc"), "newer")
+    XCTAssertEqual(try bench.driver.text("doc"), "newer", "it comes back")
+    try bench.driver.unlink("doc")
+    bench.idle()
+    XCTAssertEqual(try bench.names(), [], "it has been seen")
+  }
+
+  func testAVersionThatNobodyHasSeenIsNotReplaced() throws {
+    let bench = try overtaken()
+    try bench.driver.write("mine", "mine")
+    try bench.driver.rename("mine", "doc")
+    bench.idle()
+    XCTAssertEqual(try bench.text("doc"), "newer")
+    let names = try bench.names()
+    XCTAssertEqual(names.count, 2, "\(names)")
+    XCTAssertEqual(try names.filter { $0.contains("conflict") }.map { try bench.text($0) }, ["mine"])
+  }
+
+  /// The bytes of the old version are gone: it must not open as an empty file, nor take what is written.
+  func testANameThatLeadsElsewhereIsLookedUpAnew() throws {
+    let bench = try VolumeBench(["doc": "old"])
+    XCTAssertEqual(try bench.driver.text("doc"), "old")
+    XCTAssert(bench.fetchesEnd())
+    let node = try bench.driver.node("doc")
+    try bench.write("doc", "newer")
+    try bench.volume.refresh(path("doc"))
+    for writes in [false, true] {
+      XCTAssertThrowsError(try bench.driver.beginOpen(node, writes: writes).get()) {
+        XCTAssertEqual($0 as? Errno, .ESTALE)
+      }
+    }
+    let handle = try bench.driver.beginOpen(node, truncates: true).get()
+    XCTAssertEqual(try bench.driver.beginWrite(handle, 0, Array("mine".utf8)).get(), 4)
+    bench.driver.release(handle)
+    bench.idle()
+    XCTAssertEqual(try bench.text("doc"), "newer")
+    XCTAssertEqual(try bench.names().filter { $0.contains("conflict") }.map { try bench.text($0) }, ["mine"])
+  }
+
+  func testTheOtherSideOfAConflictIsNotRemovedUnseen() throws {
+    let bench = try VolumeBench(["doc": "old"])
+    bench.gate.hold(.put, .before)
+    try bench.driver.write("doc", "mine")
+    XCTAssert(bench.gate.waitUntilHeld())
+    try bench.write("doc", "newer")
+    bench.gate.open()
+    XCTAssert(try eventually { try bench.driver.list().count == 2 })
+    try bench.driver.unlink("doc")
+    bench.idle()
+    XCTAssertEqual(try bench.text("doc"), "newer")
+    XCTAssertEqual(try bench.names().count, 2)
+  }
 }

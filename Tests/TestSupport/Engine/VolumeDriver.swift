@@ -129,7 +129,10 @@ package final class VolumeDriver {
   package func beginOpen(_ path: String, writes: Bool = false, truncates: Bool = false) throws(Errno)
     -> Pending<FileHandle>
   {
-    let node = try node(path)
+    beginOpen(try node(path), writes: writes, truncates: truncates)
+  }
+  /// As the kernel does by a name that it has looked up before.
+  package func beginOpen(_ node: NodeID, writes: Bool = false, truncates: Bool = false) -> Pending<FileHandle> {
     let mode = OpenMode(reads: !truncates, writes: writes || truncates, truncates: truncates)
     return Pending { volume.open(node, mode, caller, $0, $1) }
   }
