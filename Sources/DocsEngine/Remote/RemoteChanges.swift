@@ -181,6 +181,7 @@ extension Volume {
     let name = item.record.place.name
     folder.remove(item)
     item.record.flags.insert(.deleted)
+    item.wasRemovedElsewhere = true
     item.record.remote = nil
     state.updateVacating(item, before: before)
     if let content = item.content, content.opens > 0 {

@@ -235,7 +235,9 @@ extension Volume {
   }
 
   /// A content that its name no longer leads to is about to become a file of its own: in a folder that must be known.
+  /// That of an item which was removed elsewhere has no name at all, and takes nothing more.
   func requireFolderOfConflict(_ content: Content, _ state: inout VolumeState) throws(Need) {
+    if content.owner.wasRemovedElsewhere { throw .fail(.ESTALE) }
     guard !content.isCurrent, !content.owner.isGone, !content.owner.isDeleted else { return }
     let dir = try state.item(content.owner.record.place.folder)
     if let folder = dir.folder { try state.load(dir, folder) }

@@ -10,6 +10,8 @@ final class Item: @unchecked Sendable {  // every field is reached only under th
   /// lookup has led to yet. The kernel hears of that a moment later: until then a program that removes the name, or
   /// renames over it, means this one.
   var lastSeenVersion: Version?
+  /// Somebody has removed it at the container, and nobody here: what a handle would write to it nobody would ever find.
+  var wasRemovedElsewhere = false
   var content: Content?
   var folder: Folder?
 

@@ -106,6 +106,17 @@ final class RemoteVersionTests: XCTestCase {
     XCTAssertEqual(try bench.driver.list(), ["other"])
   }
 
+  func testWhatIsRemovedElsewhereTakesNoWritesThatNobodyWouldFind() throws {
+    let bench = try VolumeBench(["doc": "old"])
+    let handle = try bench.driver.open("doc", writes: true)
+    XCTAssertEqual(try bench.driver.readAll(handle), Array("old".utf8))
+    XCTAssert(bench.fetchesEnd())
+    try bench.remove("doc")
+    XCTAssert(try eventually { try !bench.driver.exists("doc") })
+    XCTAssertThrowsError(try bench.driver.write(handle, 0, [1])) { XCTAssertEqual($0 as? Errno, .ESTALE) }
+    bench.driver.release(handle)
+  }
+
   /// The poll is far away: the feed follows a folder to its new path, wherever it was moved.
   func testAFolderIsFollowedAfterItHasMoved() throws {
     let bench = try VolumeBench(["a/b/doc": "1", "c/b/doc": "1"]) { $0.poll = 3600 }
