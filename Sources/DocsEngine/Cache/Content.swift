@@ -45,6 +45,8 @@ struct LocalBytes {
   var nextWaiter = 0
   var inFlight = RangeSet()
   var fetches = 0
+  /// How often it is listed as having bytes that the catalog does not know of yet.
+  var unsettled = 0
   var streaming = false
   /// CLOCK_MONOTONIC ns of the last byte that came, or of the first waiter.
   var lastProgress: UInt64 = 0

@@ -49,9 +49,6 @@ struct LoanOffer: Sendable {
 }
 
 extension Volume {
-  /// Smaller files gain nothing by it.
-  private static let smallestLoan: Int64 = 128 << 10
-
   /// From now on content files are lent, if the state disk is fit for it, and `trial` has nothing against a file of it.
   /// nil, or why they are not.
   package func lendContentFiles(_ trial: (ContentFile) -> String?) -> String? {
@@ -68,7 +65,7 @@ extension Volume {
       return false
     }
     return content.local.withLock { local in
-      local.whole && local.number != 0 && (local.size >= Self.smallestLoan || local.size == 0 && mode.writes)
+      local.whole && local.number != 0 && (local.size >= configuration.smallestLoan || local.size == 0 && mode.writes)
     }
   }
 

@@ -272,7 +272,7 @@ final class Materializer: Sendable {
     }
     guard let ready else { return false }
     volume.countFetched(Int64(range.count), content)
-    state.withLock { $0.unsettled[ObjectIdentifier(content)] = content }
+    noteUnsettled(content)
     for waiter in ready { waiter.finish(nil) }
     return true
   }
@@ -288,6 +288,7 @@ final class Materializer: Sendable {
 
   private func finish(_ job: Job, _ failure: ContainerError?, isProven: Bool, _ volume: Volume) {
     let content = job.content
+    noteUnsettled(content)
     let last = content.local.withLock { local -> LastFetch? in
       local.inFlight.remove(job.range)
       local.fetches -= 1
@@ -313,7 +314,7 @@ final class Materializer: Sendable {
     }
     if isWhole { volume.becameWhole(content) }
     for waiter in ready { waiter.finish(nil) }
-    if isWhole { state.withLock { $0.unsettled[ObjectIdentifier(content)] = content } }
+    if isWhole { noteUnsettled(content) }
     if let failure { volume.fetchFailed(content, failure) } else { volume.troubles.end(.fetching) }
     guard wants else { return forgetIfIdle(content) }
     guard let failure else {
@@ -377,6 +378,15 @@ final class Materializer: Sendable {
     }
   }
 
+  /// Something has come that the catalog does not know. Until it does, the item stays in memory: another object of the same
+  /// item would know nothing of it, and this one would later write an old row over a newer one.
+  private func noteUnsettled(_ content: Content) {
+    state.withLock { state in
+      guard state.unsettled.updateValue(content, forKey: ObjectIdentifier(content)) == nil else { return }
+      content.local.withLock { $0.unsettled += 1 }
+    }
+  }
+
   /// The catalog may say that bytes are there only once they are safe: a few files are synced each, many at once.
   func settleNow(_ volume: Volume) {
     let unsettled = state.withLock { state in
@@ -385,25 +395,24 @@ final class Materializer: Sendable {
     }
     // What was evicted or truncated meanwhile has no file any more, and nothing to tell.
     let contents = unsettled.filter { content in content.local.withLock { $0.number != 0 } }
-    guard !contents.isEmpty else { return }
-    let present = contents.map { content in content.local.withLock { ($0.generation, $0.extents, $0.whole, $0.number) }
-    }
+    if !contents.isEmpty { record(contents, volume) }
+    for content in unsettled { content.local.withLock { $0.unsettled -= 1 } }
+    for content in contents { volume.closeIfUnused(content) }
+  }
+
+  private func record(_ contents: [Content], _ volume: Volume) {
+    let present = contents.map { content in content.local.withLock { ($0.generation, $0.extents, $0.whole, $0.number) } }
     if contents.count <= 4 {
       for content in contents {
         guard let file = try? content.openFile(volume.store, create: false), fsync(file.fd) == 0 else {
-          return putBack(contents)
+          return contents.forEach(noteUnsettled)
         }
       }
       for entry in present where entry.3 != 0 { _ = volume.store.syncName(entry.3) }
     } else if volume.store.syncAll() != nil {
-      return putBack(contents)
+      return contents.forEach(noteUnsettled)
     }
     volume.recordExtents(zip(contents, present).map { ($0, $1.0, $1.1, $1.2) })
-    for content in contents { volume.closeIfUnused(content) }
-  }
-
-  private func putBack(_ contents: [Content]) {
-    state.withLock { state in for content in contents { state.unsettled[ObjectIdentifier(content)] = content } }
   }
 }
 

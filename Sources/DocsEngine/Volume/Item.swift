@@ -59,8 +59,12 @@ final class Item: @unchecked Sendable {  // every field is reached only under th
 }
 
 extension Content {
-  /// Nothing is fetched and nobody waits.
-  var isIdle: Bool { local.withLock { $0.fetches == 0 && $0.waiters.isEmpty && !$0.streaming } }
+  /// Nothing is fetched or proven, nobody waits, and the catalog knows of all that has come.
+  var isIdle: Bool {
+    local.withLock {
+      $0.fetches == 0 && !$0.isProving && $0.waiters.isEmpty && !$0.streaming && $0.unsettled == 0
+    }
+  }
 }
 
 /// The entries of a folder in memory.

@@ -47,6 +47,8 @@ package struct VolumeConfiguration: Sendable {
   /// The owner of items whose container keeps none.
   package var uid: UInt32
   package var gid: UInt32
+  /// Whole files from this size on are lent to the kernel, where they may be (`Loan`): smaller ones gain nothing by it.
+  package var smallestLoan: Int64 = 128 << 10
   /// Items kept in memory beside those that are in use; about 700 bytes each.
   package var itemsInMemory = 100_000
 

@@ -24,9 +24,11 @@ final class ModelRun {
   private var remote: String { local == "a" ? "b" : "a" }
   private static let names = ["1", "2", "3", "4", "5"]
 
-  init(seed: UInt64) throws {
+  /// `lends`: the application reads and writes content files past the volume, as in kernel passthrough.
+  init(seed: UInt64, lends: Bool = false) throws {
     random = SeededRandom(seed)
-    bench = try VolumeBench { configuration in
+    bench = try VolumeBench(lends: lends) { configuration in
+      configuration.smallestLoan = 1
       configuration.itemsInMemory = 40
       configuration.uploadBound = 0.5
       // What the feed misses, a poll finds.

@@ -6,10 +6,15 @@ import XCTest
 
 /// `DOCSFS_SEED=7 DOCSFS_ROUNDS=200 swift test --filter ModelTests` goes on for longer, from another start.
 final class ModelTests: XCTestCase {
-  func testRandomOperationsEndAsTheModelSays() throws {
+  func testRandomOperationsEndAsTheModelSays() throws { try go(lends: false) }
+
+  /// As in kernel passthrough.
+  func testRandomOperationsPastTheVolumeEndAsTheModelSays() throws { try go(lends: true) }
+
+  private func go(lends: Bool) throws {
     let seed = SeededRandom.setting("DOCSFS_SEED", 1)
     let rounds = Int(SeededRandom.setting("DOCSFS_ROUNDS", 0))
-    let run = try ModelRun(seed: seed)
+    let run = try ModelRun(seed: seed, lends: lends)
     let end = Date() + 15
     var number = 0
     do {

@@ -13,20 +13,22 @@ package final class VolumeBench {
   package private(set) var cloud: FaultingContainer
   private let policy: RetryingContainer.Policy?
   private let place: CloudPlace?
+  private let lends: Bool
   package private(set) var driver: VolumeDriver
   package var volume: Volume { driver.volume }
   package let container: String
   private var states = 1
 
   /// `files` are at the container before it is mounted; `retrying`: the volume's calls are tried again, as a mount's;
-  /// `over`: a cloud instead of the folder, which stays empty then.
+  /// `over`: a cloud instead of the folder, which stays empty then; `lends`: the driver reads and writes content files itself.
   package init(
     _ files: [String: String] = [:], retrying policy: RetryingContainer.Policy? = nil,
-    over place: CloudPlace? = nil,
+    over place: CloudPlace? = nil, lends: Bool = false,
     configure: (inout VolumeConfiguration) -> Void = { _ in }
   ) throws {
     self.policy = policy
     self.place = place
+    self.lends = lends
     folder = try TemporaryFolder()
     container = folder.path + "/container"
     configuration = VolumeConfiguration(stateDirectory: folder.path + "/state", uid: 1000, gid: 1000)
@@ -39,7 +41,7 @@ package final class VolumeBench {
     for (path, text) in files { try Self.write(container, path, Array(text.utf8)) }
     gate = try Self.gate(container, place)
     cloud = FaultingContainer(gate)
-    driver = VolumeDriver(try Volume.open(configuration, container: Self.retrying(cloud, policy)))
+    driver = VolumeDriver(try Volume.open(configuration, container: Self.retrying(cloud, policy)), lends: lends)
   }
 
   deinit { volume.stop(timeout: 5) }
@@ -60,7 +62,7 @@ package final class VolumeBench {
   package func mount() throws {
     gate = try Self.gate(container, place)
     cloud = FaultingContainer(gate)
-    driver = VolumeDriver(try Volume.open(configuration, container: Self.retrying(cloud, policy)))
+    driver = VolumeDriver(try Volume.open(configuration, container: Self.retrying(cloud, policy)), lends: lends)
   }
 
   package func remount() throws {

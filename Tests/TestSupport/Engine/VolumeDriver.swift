@@ -10,8 +10,13 @@ package final class VolumeDriver {
   private var lookups: [NodeID: UInt64] = [:]
   private let caller = Caller(uid: 1000, gid: 1000, pid: 0)
 
-  package init(_ volume: Volume) {
+  /// The files of handles that are lent, opened anew as the kernel opens them.
+  private let lent = Guarded<[ObjectIdentifier: OpenFile]>([:])
+
+  /// `lends`: content files are lent to this driver, which reads and writes them as the kernel does in passthrough.
+  package init(_ volume: Volume, lends: Bool = false) {
     self.volume = volume
+    if lends { _ = volume.lendContentFiles { _ in nil } }
     volume.start(kernel: cache)
   }
 
@@ -146,14 +151,29 @@ package final class VolumeDriver {
     note(entry)
     return handle
   }
-  package func release(_ handle: FileHandle) { volume.release(handle) }
+  package func release(_ handle: FileHandle) {
+    lent.withLock { $0[ObjectIdentifier(handle)] = nil }
+    volume.release(handle)
+  }
+
+  /// What the kernel reads and writes by itself; nil: the volume does.
+  private func lentFile(_ handle: FileHandle) throws(Errno) -> OpenFile? {
+    guard let source = handle.lent else { return nil }
+    return try lent.withLock { files throws(Errno) in
+      if let known = files[ObjectIdentifier(handle)] { return known }
+      let file = try OpenFile("/proc/self/fd/\(source.fd)", O_RDWR)
+      files[ObjectIdentifier(handle)] = file
+      return file
+    }
+  }
 
   package func beginRead(_ handle: FileHandle, _ offset: Int64, _ count: Int) -> Pending<ReadResult> {
     Pending { volume.read(handle, offset: offset, count: count, $0, $1) }
   }
   /// One read(2): fewer bytes than `count` only at the end.
   package func read(_ handle: FileHandle, _ offset: Int64, _ count: Int) throws(Errno) -> [UInt8] {
-    try Self.bytes(try beginRead(handle, offset, count).get())
+    if let file = try lentFile(handle) { return try file.read(count, at: offset) }
+    return try Self.bytes(try beginRead(handle, offset, count).get())
   }
   package static func bytes(_ result: ReadResult) throws(Errno) -> [UInt8] {
     guard case .file(let file, let offset, let count) = result else { return [] }
@@ -178,6 +198,10 @@ package final class VolumeDriver {
     }
   }
   package func write(_ handle: FileHandle, _ offset: Int64, _ bytes: [UInt8]) throws(Errno) {
+    if let file = try lentFile(handle) {
+      try file.write(bytes, at: offset)
+      return
+    }
     guard try beginWrite(handle, offset, bytes).get() == bytes.count else { throw .EIO }
   }
   package func sync(_ handle: FileHandle) throws(Errno) {
