@@ -114,7 +114,8 @@ final class ArgumentTests: XCTestCase {
       message("fsync=cluod"), "mount: fsync=cluod is none of cloud, local; did you mean fsync=cloud?")
     XCTAssertEqual(
       message("io=passthrough"),
-      "mount: io=passthrough is not built into this docsfs yet; leave it out, or write io=auto")
+      "mount: io=passthrough needs faults=off: what the kernel reads and writes by itself cannot be made to fail")
+    XCTAssertEqual(message("io=passthrough,faults=off"), "no error")
     XCTAssertEqual(failure { _ = try MountOptions([Array("poll=0".utf8)]) }.exitCode, 64)
   }
 }

@@ -23,7 +23,7 @@ final class WatchTests: XCTestCase {
 
   private func status(fetched: Int64, _ transfers: [TransferStatus]) throws -> VolumeStatus {
     let json = """
-      {"container":"dir:/c","stateDirectory":"/s","link":"connected","linkAge":1,"epoch":0,"items":1,"itemsInMemory":1,
+      {"container":"dir:/c","stateDirectory":"/s","link":"connected","linkAge":1,"io":"cached","troubles":[],"epoch":0,"items":1,"itemsInMemory":1,
       "cacheBytes":0,"dirtyItems":0,"dirtyBytes":0,"uploading":0,"fetching":0,"fetchQueue":0,"failingItems":0,
       "failing":[],"heldDeletes":0,"paused":false,"diskFull":false,"uploadedBytes":0,"fetchedBytes":\(fetched),
       "transfers":\(JSONText.of(transfers))}

@@ -96,7 +96,9 @@ final class FaultingContainerTests: XCTestCase {
     set(cloud) { $0.truncate = 300_000 }
     XCTAssertEqual(try cloud.contents(path("a"), item).count, 300_000, "as a broken connection gives it")
     XCTAssertEqual(try container.contents(path("a"), item), bytes)
-    set(cloud) { $0.truncate = 1_000 }
+    set(cloud) { $0.truncate = 10_000 }
+    XCTAssertEqual(try container.contents(path("a"), item), bytes, "as long as something comes it goes on")
+    set(cloud) { $0.truncate = 0 }
     assertCode(.inconsistent) { _ = try container.contents(path("a"), item) }
     assertCode(.inconsistent) {
       _ = try container.put(

@@ -401,7 +401,8 @@ final class Materializer: Sendable {
   }
 
   private func record(_ contents: [Content], _ volume: Volume) {
-    let present = contents.map { content in content.local.withLock { ($0.generation, $0.extents, $0.whole, $0.number) } }
+    let present = contents.map { content in content.local.withLock { ($0.generation, $0.extents, $0.whole, $0.number) }
+    }
     if contents.count <= 4 {
       for content in contents {
         guard let file = try? content.openFile(volume.store, create: false), fsync(file.fd) == 0 else {

@@ -316,6 +316,8 @@ extension Volume {
       content.writesInFlight -= 1
       content.owner.revision += 1
       self.takeOver(info, of: content, &state)
+      // A change by path, of a file that nobody has open.
+      if content.opens == 0, content.writesInFlight == 0 { content.local.withLock { $0.file = nil } }
     }
   }
 

@@ -86,6 +86,7 @@ package final class Volume: Sendable {
     _ = store.syncAll()
     durability.stop()
     catalog.close()
+    locked { $0.closeFiles() }
   }
 
   // MARK: Running operations

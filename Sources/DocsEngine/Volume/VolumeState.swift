@@ -276,6 +276,15 @@ struct VolumeState {
     }
   }
 
+  /// The last thing: whoever opens the same state next, perhaps in this process, finds no writer of it.
+  mutating func closeFiles() {
+    for content in Array(nodes.values) + items.values.compactMap(\.content) {
+      content.local.withLock { $0.file = nil }
+      content.loan = nil
+    }
+    lent = [:]
+  }
+
   // MARK: Looking at the container
 
   /// Somebody begins to look: what `isTouched` says is meant since then.
