@@ -65,8 +65,10 @@ final class Catalog: Sendable {
   private func catchUp(_ path: String) throws(VolumeError) {
     do throws(Errno) {
       let applied = UInt64(bitPattern: try fact(Self.appliedFact) ?? 0)
-      let left = log.withLock { $0.entries(after: applied) }
+      let (left, last) = log.withLock { log in (log.entries(after: applied), log.sequence) }
       try replay(left)
+      // What lies behind a gap is passed over for good: new commits count on from there.
+      if last > left.last?.sequence ?? applied { try passOver(upTo: last) }
       guard fdatasync(walFile.fd) == 0 else { throw Errno.current }
     } catch {
       if error == .ENOSPC {
@@ -99,6 +101,17 @@ final class Catalog: Sendable {
       }
     } catch {
       Log.error("commits of the log could not be replayed", ["commits": entries.count, "error": error])
+      throw error.primary == SQLITE_FULL ? .ENOSPC : .EIO
+    }
+  }
+
+  private func passOver(upTo last: UInt64) throws(Errno) {
+    Log.warning("commits behind a missing one are passed over", ["last": last])
+    do throws(SQLiteError) {
+      try writer.withLock { connection throws(SQLiteError) in
+        try connection.setFact(Self.appliedFact, Int64(bitPattern: last))
+      }
+    } catch {
       throw error.primary == SQLITE_FULL ? .ENOSPC : .EIO
     }
   }

@@ -127,6 +127,33 @@ final class CommitLogTests: XCTestCase {
     catalog.close()
   }
 
+  /// What is committed after a gap is found by the next process, although what lay behind the gap is not.
+  func testCommitsGoOnBehindAGap() throws {
+    let catalog = try Catalog(directory: folder.path)
+    for number in UInt64(2)...7 {
+      XCTAssertNil(catalog.commit(CatalogChanges(records: [SampleItems.record(number, "f\(number)")])))
+    }
+    try catalog.flush()
+    let image = try TemporaryFolder()
+    let whole = try Sys.contents(paths[0])
+    catalog.close()
+    // Of six commits the first two and the last two are left, in two files, and nothing in the database.
+    let size = whole.count / 6
+    try Sys.put(CommitLog.paths(image.path)[0], Array(whole.prefix(2 * size)))
+    try Sys.put(CommitLog.paths(image.path)[1], Array(whole.suffix(2 * size)))
+    let next = try Catalog(directory: image.path)
+    XCTAssertEqual(try next.totals().items, 2)
+    XCTAssertNil(next.commit(CatalogChanges(records: [SampleItems.record(9, "new")])))
+    let last = try TemporaryFolder()
+    for name in ["catalog.log1", "catalog.log2", "catalog.db", "catalog.db-wal"] {
+      try Sys.put(last.path + "/" + name, try Sys.contents(image.path + "/" + name))
+    }
+    next.close()
+    let found = try Catalog(directory: last.path)
+    XCTAssertNotNil(try found.record(ItemID(9)))
+    found.close()
+  }
+
   func testReadsSeeWhatWasCommitted() throws {
     let catalog = try Catalog(directory: folder.path)
     defer { catalog.close() }

@@ -142,7 +142,11 @@ package final class VolumeDriver {
     return Pending { volume.open(node, mode, caller, $0, $1) }
   }
   package func open(_ path: String, writes: Bool = false, truncates: Bool = false) throws(Errno) -> FileHandle {
-    try beginOpen(path, writes: writes, truncates: truncates).get()
+    do throws(Errno) { return try beginOpen(path, writes: writes, truncates: truncates).get() } catch {
+      // The kernel looks the name up once more.
+      guard error == .ESTALE else { throw error }
+      return try beginOpen(path, writes: writes, truncates: truncates).get()
+    }
   }
   package func create(_ path: String) throws(Errno) -> FileHandle {
     let (parent, name) = try parent(path)
