@@ -209,18 +209,22 @@ extension Volume {
   /// uploaded cannot leave, and do not count.
   func shrink() {
     let limit = configuration.itemsInMemory
-    locked { state in
-      guard state.freeItems > limit + limit / 8 else { return }
-      state.unloads += 1
-      let folders = state.items.values.filter { $0.folder?.isLoaded == true }
-        .sorted { ($0.folder?.lastUse ?? 0) < ($1.folder?.lastUse ?? 0) }
-      for item in folders where state.freeItems > limit { unload(item, &state) }
-      guard state.freeItems > limit else { return }
-      // Items that came one by one.
-      for item in Array(state.items.values) where !item.isBusy && item.id != .root {
-        if state.items[item.record.place.folder]?.folder?.isLoaded != true { state.items[item.id] = nil }
-      }
+    if locked({ self.shrink(to: limit, &$0) }) { materializer.settleSoon() }
+  }
+
+  /// Whether there is still too much.
+  private func shrink(to limit: Int, _ state: inout VolumeState) -> Bool {
+    guard state.freeItems > limit + limit / 8 else { return false }
+    state.unloads += 1
+    let folders = state.items.values.filter { $0.folder?.isLoaded == true }
+      .sorted { ($0.folder?.lastUse ?? 0) < ($1.folder?.lastUse ?? 0) }
+    for item in folders where state.freeItems > limit { unload(item, &state) }
+    guard state.freeItems > limit else { return false }
+    // Items that came one by one.
+    for item in Array(state.items.values) where !item.isBusy && item.id != .root {
+      if state.items[item.record.place.folder]?.folder?.isLoaded != true { state.items[item.id] = nil }
     }
+    return state.freeItems > limit
   }
 
   /// A folder leaves memory with its entries, if none of them is in use.

@@ -28,6 +28,7 @@ final class Materializer: Sendable {
     var nextRun: UInt64 = 0
     /// Contents with bytes that the catalog does not know of yet.
     var unsettled: [ObjectIdentifier: Content] = [:]
+    var wantsSettling = false
     /// Contents whose fetch failed; not before this time.
     var delayed: [(at: UInt64, content: Content)] = []
     var watched: [ObjectIdentifier: Content] = [:]
@@ -342,8 +343,8 @@ final class Materializer: Sendable {
   /// Twice a second: the catalog learns what has come, failed fetches are tried again, hopeless waits end.
   private func settle(_ volume: Volume) {
     while true {
-      let stopped = state.wait(until: Clock.now() + 500_000_000) { $0.isStopped }
-      if stopped { return }
+      state.wait(until: Clock.now() + 500_000_000) { $0.isStopped || $0.wantsSettling }
+      if state.withLock({ $0.isStopped }) { return }
       settleNow(volume)
       retryDelayed()
       expire(volume)
@@ -390,30 +391,48 @@ final class Materializer: Sendable {
   /// The catalog may say that bytes are there only once they are safe: a few files are synced each, many at once.
   func settleNow(_ volume: Volume) {
     let unsettled = state.withLock { state in
-      defer { state.unsettled = [:] }
+      defer {
+        state.unsettled = [:]
+        state.wantsSettling = false
+      }
       return Array(state.unsettled.values)
     }
     // What was evicted or truncated meanwhile has no file any more, and nothing to tell.
     let contents = unsettled.filter { content in content.local.withLock { $0.number != 0 } }
-    if !contents.isEmpty { record(contents, volume) }
+    let isRecorded = contents.isEmpty || record(contents, volume)
     for content in unsettled { content.local.withLock { $0.unsettled -= 1 } }
     for content in contents { volume.closeIfUnused(content) }
+    if isRecorded, !unsettled.isEmpty { volume.shrink() }
   }
 
-  private func record(_ contents: [Content], _ volume: Volume) {
+  /// Memory is short, and what is not recorded yet cannot leave it.
+  func settleSoon() {
+    let isNew = state.withLock { state in
+      guard !state.unsettled.isEmpty, !state.wantsSettling else { return false }
+      state.wantsSettling = true
+      return true
+    }
+    if isNew { state.signal { _ in } }
+  }
+
+  /// Whether the catalog knows now; else it is tried again.
+  private func record(_ contents: [Content], _ volume: Volume) -> Bool {
     let present = contents.map { content in content.local.withLock { ($0.generation, $0.extents, $0.whole, $0.number) }
     }
     if contents.count <= 4 {
       for content in contents {
         guard let file = try? content.openFile(volume.store, create: false), fsync(file.fd) == 0 else {
-          return contents.forEach(noteUnsettled)
+          contents.forEach(noteUnsettled)
+          return false
         }
       }
       for entry in present where entry.3 != 0 { _ = volume.store.syncName(entry.3) }
     } else if volume.store.syncAll() != nil {
-      return contents.forEach(noteUnsettled)
+      contents.forEach(noteUnsettled)
+      return false
     }
     volume.recordExtents(zip(contents, present).map { ($0, $1.0, $1.1, $1.2) })
+    return true
   }
 }
 

@@ -321,17 +321,27 @@ extension Volume {
   /// Those of the items that are really gone: another look, since some may have come back or moved meanwhile. Of
   /// a folder and what is in it, the folder alone.
   private func stillMissing(_ ids: [ItemID]) -> [ItemID] {
-    let all = Set(ids)
-    return ids.filter { id in
-      guard
-        case .success(.at(let path, let kind)) = performNow({ state throws(Need) in try self.missing(id, all, state) })
-      else { return false }
+    var gone: Set<ItemID> = []
+    // Folders first: one that has moved is there, and what was removed from it is not.
+    for id in ids.map({ (id: $0, depth: depth($0)) }).sorted(by: { $0.depth < $1.depth }).map(\.id) {
+      let place = performNow { [gone] state throws(Need) in try self.missing(id, gone, state) }
+      guard case .success(.at(let path, let kind)) = place else { continue }
       do throws(ContainerError) {
-        return try containerItem(at: path)?.kind != kind
+        if try containerItem(at: path)?.kind != kind { gone.insert(id) }
       } catch {
-        return false
+        continue
       }
     }
+    return ids.filter(gone.contains)
+  }
+
+  /// How many folders are above it at the container.
+  private func depth(_ id: ItemID) -> Int {
+    let depth = performNow { state throws(Need) -> Int in
+      guard let place = try state.item(id).record.remote?.place else { return 0 }
+      return try state.remotePath(place).names.count
+    }
+    return (try? depth.get()) ?? 0
   }
 
   private enum Missing {
@@ -340,12 +350,12 @@ extension Volume {
   }
 
   /// Where to look for it again; it is looked for later when an upload of ours is just changing that.
-  private func missing(_ id: ItemID, _ all: Set<ItemID>, _ state: VolumeState) throws(Need) -> Missing {
+  private func missing(_ id: ItemID, _ gone: Set<ItemID>, _ state: VolumeState) throws(Need) -> Missing {
     let item = try state.item(id)
     guard let place = item.record.remote?.place, !item.isGone else { return .not }
     var folder = place.folder
     while folder != .root {
-      if all.contains(folder) { return .not }
+      if gone.contains(folder) { return .not }
       guard let above = try state.item(folder).record.remote?.place.folder else { return .not }
       folder = above
     }

@@ -132,6 +132,20 @@ final class RemoteVersionTests: XCTestCase {
     XCTAssert(try eventually { try bench.driver.list("moved there/b") == ["doc", "new"] })
   }
 
+  /// The folder is missing at its old place too, and is found again; what was in it is not.
+  func testWhatIsRemovedBeforeItsFolderMovesIsGone() throws {
+    let bench = try VolumeBench(["d/f": "x", "d/deep/g": "y", "d/stays": "z"])
+    XCTAssertEqual(try bench.driver.list("d"), ["deep", "f", "stays"])
+    XCTAssertEqual(try bench.driver.list("d/deep"), ["g"])
+    try bench.remove("d/f")
+    try bench.remove("d/deep/g")
+    try bench.move("d", "e")
+    XCTAssert(
+      eventually { (try? bench.driver.list("e")) == ["deep", "stays"] }, "\((try? bench.driver.list("e")) ?? [])")
+    XCTAssert(eventually { (try? bench.driver.list("e/deep")) == [] })
+    XCTAssertEqual(try bench.driver.list(), ["e"])
+  }
+
   func testWhatIsMovedElsewhereKeepsItsIdentity() throws {
     let bench = try VolumeBench(["a/doc": "text", "b/x": "1"])
     XCTAssertEqual(try bench.driver.text("a/doc"), "text")
