@@ -331,7 +331,8 @@ extension Volume {
         item.record.modified = Timestamp(info.st_mtim)
         state.countBytes(item, Int64(info.st_blocks) * 512)
       }
-      item.record.changed = item.record.modified
+      // File systems stamp by a clock that stands still for some ms: what was changed before is not changed later.
+      item.record.changed = max(item.record.changed, Timestamp(info.st_mtim))
     }
     if !item.isDeleted, !item.isGone { uploader.schedule(item, self) }
   }

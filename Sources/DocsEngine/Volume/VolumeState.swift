@@ -329,7 +329,7 @@ struct VolumeState {
       blocks = size == 0 ? 0 : max(1, (r.bytes + 511) / 512)
       if let info = content?.loan?.changedStatus {
         (size, blocks) = (Int64(info.st_size), Int64(info.st_blocks))
-        (modified, changed) = (Timestamp(info.st_mtim), Timestamp(info.st_ctim))
+        (modified, changed) = (Timestamp(info.st_mtim), max(changed, Timestamp(info.st_ctim)))
       }
     }
     return Attributes(

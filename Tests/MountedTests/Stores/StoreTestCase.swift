@@ -98,7 +98,8 @@ class StoreTestCase: MountedTestCase {
     for (name, value) in place?.server.values ?? [:] where name.hasPrefix("AWS_") { environment[name] = value }
     let list = Self.posix.map { "MountedTests.\($0)" }.joined(separator: ",")
     let outcome = Shell.run([try Sys.readlink("/proc/self/exe"), list], environment: environment, within: 230)
-    XCTAssert(outcome.succeeded, "\(outcome)")
+    let errors = outcome.lines.filter { $0.contains("error:") }.joined(separator: "\n")
+    XCTAssert(outcome.succeeded, errors.isEmpty ? "\(outcome)" : errors)
     XCTAssertFalse(outcome.text.contains("Executed 0 tests"), outcome.text)
   }
 
