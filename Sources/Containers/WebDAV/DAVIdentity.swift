@@ -166,9 +166,29 @@ extension WebDAVContainer {
     _ path: ContainerPath, _ what: String, _ call: CallContext, _ body: (String) throws(ContainerError) -> R
   ) throws(ContainerError) -> R {
     let token = try lock(path, what, call)
-    defer { unlock(path, token, what) }
+    defer {
+      unlock(path, token, what)
+      remember(path, token)
+    }
     return try body(token)
   }
+
+  /// Apache's list of locks is not safe against itself: one that was given back may stand there again when another
+  /// request wrote the list at the same moment. What a change is refused for may be such a lock of our own.
+  func giveBackAgain(under path: ContainerPath, _ what: String) {
+    let mine = known.withLock { known in known.locks.filter { $0.path.names.starts(with: path.names) } }
+    for lock in mine { unlock(lock.path, lock.token, what) }
+  }
+
+  private func remember(_ path: ContainerPath, _ token: String) {
+    let now = Clock.now()
+    known.withLock { known in
+      known.locks.removeAll { $0.until < now }
+      known.locks.append((path, token, now + UInt64(Self.lockSeconds) * 1_000_000_000))
+    }
+  }
+
+  private static let lockSeconds = 60
 
   /// Also for a call that was cancelled, and again where the server fails: a lock that stays keeps everybody away until its
   /// time is over.
@@ -185,7 +205,7 @@ extension WebDAVContainer {
   private func lock(_ path: ContainerPath, _ what: String, _ call: CallContext) throws(ContainerError) -> String {
     var request = client.request("LOCK", path, what)
     request.headers = [
-      ("Depth", "0"), ("Timeout", "Second-60"), ("Content-Type", "application/xml; charset=utf-8"),
+      ("Depth", "0"), ("Timeout", "Second-\(Self.lockSeconds)"), ("Content-Type", "application/xml; charset=utf-8"),
     ]
     request.body = .bytes(
       Array(
@@ -193,11 +213,14 @@ extension WebDAVContainer {
         <?xml version="1.0" encoding="utf-8"?><lockinfo xmlns="DAV:"><lockscope><exclusive/></lockscope>\
         <locktype><write/></locktype><owner>docsfs</owner></lockinfo>
         """.utf8))
+    var refusals = 0
     while true {
       try call.check(what)
       // To its end, whoever cancels: a lock whose token nobody has heard would stand until its time is over.
       let response = try client.send(request, CallContext(timeout: 10))
       if response.status == 423 {
+        if refusals % 20 == 0 { giveBackAgain(under: path, what) }
+        refusals += 1
         try call.sleep(Double.random(in: 0.01...0.05), what)
         continue
       }

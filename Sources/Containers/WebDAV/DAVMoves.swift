@@ -148,6 +148,9 @@ extension WebDAVContainer {
       }
       if try resource(path, what, call) == nil { throw ContainerError(.notFound, "\(what): not found") }
       throw client.failure(response, what)
+    case 423, 424:
+      giveBackAgain(under: path, what)
+      throw ContainerError(.busy, "\(what): something in it is locked (HTTP \(response.status))")
     case 207: throw ContainerError(.inconsistent, "\(what): the server has moved a part of it")
     default: throw client.failure(response, what)
     }

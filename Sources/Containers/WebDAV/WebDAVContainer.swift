@@ -14,6 +14,8 @@ package final class WebDAVContainer: Container {
   let known = Guarded(Known())
 
   struct Known {
+    /// Those that were given back, until they are over.
+    var locks: [(path: ContainerPath, token: String, until: UInt64)] = []
     var id: ContainerID?
     /// When the marker was last seen (CLOCK_MONOTONIC ns).
     var confirmed: UInt64 = 0
