@@ -265,7 +265,41 @@ final class PassthroughTests: MountedTestCase {
     }
   }
 
+  /// Nobody could refuse the writes that come after the deletion is known.
+  func testWritesAfterADeletionElsewhereAreNotLost() throws {
+    let volume = try passthrough()
+    try Sys.makeFolder(volume.path("d"))
+    for name in ["f", "d/g"] { try materialized(volume, name, patterned(megabyte, seed: 1)) }
+    let files = try ["f", "d/g"].map { try OpenFile(volume.path($0), O_RDWR) }
+    try volume.must("rm -r $C/f $C/d; touch $C/seen")
+    try assertEventually("noticed") { try volume.names().contains("seen") }
+    assertEventually("they go up again") { Sys.exists(volume.remote("f")) && Sys.exists(volume.remote("d/g")) }
+    for file in files {
+      try file.write("mine", at: 0)
+      try file.close()
+    }
+    for name in ["f", "d/g"] {
+      assertEventually(name) { (try? OpenFile(volume.remote(name), O_RDONLY).text(4, at: 0)) == "mine" }
+      XCTAssertEqual(try OpenFile(volume.path(name), O_RDONLY).text(4, at: 0), "mine")
+    }
+  }
+
   // MARK: Death
+
+  func testDoctorTakesWhatWasLentForEdited() throws {
+    let volume = try passthrough()
+    try materialized(volume, "f", patterned(megabyte, seed: 1))
+    let file = try OpenFile(volume.path("f"), O_RDWR | O_APPEND)
+    try askedOnce(file)
+    try volume.settle()
+    try volume.whileDaemonStops { try file.write("appended") }
+    volume.killDaemon()
+    _ = volume.doctor("--repair")
+    try volume.mount()
+    XCTAssertEqual(try Sys.size(volume.path("f")), Int64(megabyte + 9))
+    try volume.settle()
+    XCTAssertEqual(try OpenFile(volume.remote("f"), O_RDONLY).text(8, at: Int64(megabyte + 1)), "appended")
+  }
 
   func testAKilledDaemonFindsWhatWasWritten() throws {
     let volume = try passthrough()

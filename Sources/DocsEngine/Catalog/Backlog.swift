@@ -14,6 +14,8 @@ final class Backlog: Sendable {
     var applied: UInt64 = 0
     var isHurried = false
     var isStopped = false
+    /// Nobody brings anything any more: what is left stays in the log, for the next process.
+    var isEnded = false
     /// Why the database cannot take it now; it is tried again.
     var failure: Errno?
   }
@@ -69,13 +71,15 @@ final class Backlog: Sendable {
     state.signal { $0.isHurried = true }
     var outcome: Errno?
     state.wait { state in
-      outcome = state.failure
-      return state.applied >= target || outcome != nil
+      if state.applied >= target { return true }
+      outcome = state.failure ?? (state.isEnded ? .EIO : nil)
+      return outcome != nil
     }
     if let outcome { throw outcome }
   }
 
   private func run(_ apply: (CatalogChanges, UInt64) -> Errno?) {
+    defer { state.signal { $0.isEnded = true } }
     while let (last, changes) = next() {
       while let errno = apply(changes, last) {
         let isStopped = state.signal { state in

@@ -165,7 +165,8 @@ private final class Checkup {
   private func checkContent(_ record: ItemRecord, canAsk: Bool) {
     guard !record.flags.contains(.deleted), record.content != 0 || record.flags.contains(.whole) else { return }
     let info = record.content == 0 ? nil : store.info(record.content)
-    if record.isDirty {
+    // What was lent for writing when the process died counts as edited, as it does for the next mount.
+    if record.isDirty || record.flags.contains(.lent) {
       if record.content != 0, info == nil, record.size > 0 {
         note(record, "its content file \(record.content) is missing, with edits that were not uploaded")
       }

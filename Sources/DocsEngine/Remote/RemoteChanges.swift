@@ -162,8 +162,11 @@ extension Volume {
       }
     }
     if item.isDeleted { return removedRemotely(item, &state) }
-    // Renamed here and still whole: that is an edit too.
-    if item.record.kind == .file, item.record.flags.contains(.whole), item.record.place != before?.place {
+    // Renamed here and still whole: that is an edit too. So is what is lent for writing: nobody could refuse the writes
+    // that may still come.
+    if item.record.kind == .file, item.record.flags.contains(.whole),
+      item.record.place != before?.place || item.record.flags.contains(.lent)
+    {
       state.setDirty(item, true)
     }
     let survives =

@@ -154,6 +154,17 @@ final class CommitLogTests: XCTestCase {
     found.close()
   }
 
+  /// A thread that was left to itself may come after the end: it is refused, not held.
+  func testReadsAfterTheEndAreRefused() throws {
+    let catalog = try Catalog(directory: folder.path)
+    catalog.close()
+    XCTAssertNil(catalog.commit(CatalogChanges(records: [SampleItems.record(2, "late")])))
+    XCTAssertThrowsError(try catalog.totals()) { XCTAssertEqual($0 as? Errno, .EIO) }
+    let next = try Catalog(directory: folder.path)
+    XCTAssertEqual(try next.totals().items, 1, "and what it committed is there")
+    next.close()
+  }
+
   func testReadsSeeWhatWasCommitted() throws {
     let catalog = try Catalog(directory: folder.path)
     defer { catalog.close() }
