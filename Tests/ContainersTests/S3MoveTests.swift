@@ -38,15 +38,6 @@ final class S3MoveTests: XCTestCase {
     }
   }
 
-  private func pendingUploads(_ container: S3Container) throws -> Int {
-    let prefix = String(decoding: container.address.folderKey(.root), as: UTF8.self)
-    let response = try container.client.require(
-      .init(method: "GET", query: [("uploads", ""), ("prefix", prefix)], what: "list uploads"), CallContext())
-    return try XMLReader.read(response.body, "list uploads").count {
-      if case .start(let name) = $0 { localName(name) == "Upload" } else { false }
-    }
-  }
-
   // MARK: - Many removals
 
   func testWhatStoresDoWithManyRemovalsAndCopiesIsTriedOut() throws {
@@ -167,7 +158,7 @@ final class S3MoveTests: XCTestCase {
       XCTAssertEqual(head["x-amz-meta-colour"], "green")
       XCTAssertEqual(head["content-type"], "text/x-test")
       XCTAssertEqual(try keys(container), ["b"])
-      XCTAssertEqual(try pendingUploads(container), 0, "\(kind)")
+      XCTAssertEqual(try container.pendingUploads(), 0, "\(kind)")
     }
   }
 
@@ -194,7 +185,7 @@ final class S3MoveTests: XCTestCase {
         _ = try container.copy(now, to: free, if: .absent, changing: (head, .init()), "copy", CallContext())
       }
       XCTAssertEqual(try keys(container), ["a", "taken"], "\(kind)")
-      XCTAssertEqual(try pendingUploads(container), 0, "\(kind)")
+      XCTAssertEqual(try container.pendingUploads(), 0, "\(kind)")
     }
   }
 

@@ -181,15 +181,6 @@ final class S3StoreTests: XCTestCase {
     return (0..<size / 8 + 1).flatMap { _ in withUnsafeBytes(of: random.next()) { Array($0) } }.prefix(size).map { $0 }
   }
 
-  private func pendingUploads(_ container: S3Container) throws -> Int {
-    let prefix = String(decoding: container.address.folderKey(.root), as: UTF8.self)
-    let response = try container.client.require(
-      .init(method: "GET", query: [("uploads", ""), ("prefix", prefix)], what: "list uploads"), CallContext())
-    return try XMLReader.read(response.body, "list uploads").count {
-      if case .start(let name) = $0 { localName(name) == "Upload" } else { false }
-    }
-  }
-
   func testALargeFileGoesInPartsAndComesBack() throws {
     for kind in [CloudServer.Kind.s3, .moto] {
       let container = try S3Place(kind).open()
@@ -203,7 +194,7 @@ final class S3StoreTests: XCTestCase {
       assertCode(.preconditionFailed) {
         _ = try container.put(path("a"), from: BytesSource(bytes), attributes: .init(), if: .absent, CallContext())
       }
-      XCTAssertEqual(try pendingUploads(container), 0)
+      XCTAssertEqual(try container.pendingUploads(), 0)
       let moved = try container.rename(path("a"), to: path("b"), version: item.version, CallContext())
       XCTAssertEqual(moved.attributes, attributes)
       XCTAssert(try container.contents(path("b"), moved) == bytes)
@@ -221,11 +212,11 @@ final class S3StoreTests: XCTestCase {
       _ = try container.put(path("a"), from: source, attributes: .init(), if: .absent, call)
     }
     XCTAssertEqual(try names(container), [], "half a file is no file")
-    XCTAssertEqual(try pendingUploads(container), 1, "what was sent waits")
+    XCTAssertEqual(try container.pendingUploads(), 1, "what was sent waits")
     let item = try container.put(
       path("a"), from: BytesSource(bytes), attributes: .init(), if: .absent, CallContext())
     XCTAssert(try container.contents(path("a"), item) == bytes)
-    XCTAssertEqual(try pendingUploads(container), 0, "another upload was begun")
+    XCTAssertEqual(try container.pendingUploads(), 0, "another upload was begun")
   }
 
   func testAnUploadThatIsNoLongerWantedLeavesNothing() throws {
@@ -236,7 +227,7 @@ final class S3StoreTests: XCTestCase {
       _ = try container.put(path("a"), from: stale, attributes: .init(), if: .absent, CallContext())
     }
     XCTAssertEqual(try names(container), [])
-    XCTAssertEqual(try pendingUploads(container), 0)
+    XCTAssertEqual(try container.pendingUploads(), 0)
   }
 
   func testAlteredBytesAreNotPublished() throws {
@@ -253,7 +244,7 @@ final class S3StoreTests: XCTestCase {
       }
     }
     XCTAssertEqual(try names(container), [])
-    XCTAssertEqual(try pendingUploads(container), 0)
+    XCTAssertEqual(try container.pendingUploads(), 0)
   }
 
   // MARK: - What goes wrong at the beginning
